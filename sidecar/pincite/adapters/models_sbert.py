@@ -93,7 +93,7 @@ class SentenceTransformerEncoder:
             raise ConfigError(
                 "encoder_unloadable",
                 f"The encoder {path} could not be loaded: {exc}",
-                mend="Set PINCITE_ENCODER to minilm, hash, or the path of a sentence-transformers checkpoint.",
+                mend="Set PINCITE_ENCODER to minilm, hash, or the path of a checkpoint.",
                 subject=str(path),
             ) from exc
         self._model.eval()
@@ -103,7 +103,7 @@ class SentenceTransformerEncoder:
         # torch runs one batch on all cores; two at once only fight over them.
         self._lock = threading.Lock()
         probe = self._encode(["probe"])[0]
-        self._dim, self._token_dim = probe.pooled.shape[0], probe.tokens.shape[1]
+        self._dim, self._token_dim = int(probe.pooled.shape[0]), int(probe.tokens.shape[1])
 
     @property
     def encoder_id(self) -> str:

@@ -55,9 +55,7 @@ def maxsim(
         for j in range(document.shape[0]):
             if document_mask is not None and not document_mask[j]:
                 continue
-            product = np.float32(0.0)
-            for k in range(query.shape[1]):
-                product += np.float32(query[i, k]) * np.float32(document[j, k])
+            product = np.dot(query[i].astype(np.float32), document[j].astype(np.float32))
             best = max(best, float(product))
         if best > -np.inf:
             total += np.float32(best)
