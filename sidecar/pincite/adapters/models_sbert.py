@@ -143,9 +143,7 @@ class SentenceTransformerEncoder:
         tokens: list[dict[int, FloatArray]] = [{} for _ in texts]
         order = sorted(range(len(windows)), key=lambda i: len(windows[i][1]), reverse=True)
         for batch in self._batches(order, windows):
-            for index, (vector, rows) in zip(
-                batch, self._forward([windows[i][1] for i in batch]), strict=True
-            ):
+            for index, (vector, rows) in zip(batch, self._forward([windows[i][1] for i in batch]), strict=True):
                 owner, piece = windows[index]
                 pooled[owner].append((max(len(piece), 1), vector))
                 tokens[owner][index] = rows
