@@ -13,7 +13,7 @@ from pincite.adapters.opensearch_indices import Indices
 from pincite.adapters.token_cache import TokenCache
 from pincite.domain.errors import ContractError
 from pincite.domain.types import ChunkVersion, Passage
-from pincite.encode import blobs
+from pincite.kernels import blobs
 
 if TYPE_CHECKING:
     from pincite.domain.protocols import FloatArray

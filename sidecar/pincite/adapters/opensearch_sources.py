@@ -16,7 +16,7 @@ from pincite.adapters.opensearch import VersionConflict, blocked_error
 from pincite.adapters.opensearch_indices import Indices
 from pincite.domain.errors import NotFound, UpstreamError, UserError
 from pincite.domain.protocols import EncodedChunk
-from pincite.encode import blobs
+from pincite.kernels import blobs
 
 _PAGE = 1000
 
