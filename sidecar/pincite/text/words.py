@@ -26,7 +26,7 @@ STOP_WORDS = frozenset(
 
 
 def words(text: str) -> list[str]:
-    """Lower-case words in order; Han text as bigrams without overlap at the ends."""
+    """Lower-case words in order; Han text as consecutive pairs."""
     out: list[str] = []
     for match in _WORD.finditer(text):
         word = match.group().lower().strip("'’.-")
