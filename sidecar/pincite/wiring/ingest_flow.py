@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from pincite.adapters.chunk_documents import versioned
@@ -18,7 +17,7 @@ from pincite.domain import ids
 from pincite.domain.codes import SourceStatus
 from pincite.domain.errors import SourceError
 from pincite.domain.protocols import Encoder, Tokenizer
-from pincite.domain.types import Chunk, SourceDocument, Versioned
+from pincite.domain.types import Chunk, SourceDocument
 from pincite.encode.batches import encode_in_batches
 from pincite.ingest import chunk_forensic
 from pincite.ingest.extractors import ExtractorSet
@@ -143,8 +142,12 @@ class IngestFlow:
             extractor = self._extractors.for_file(file.file_name)
             raw = _read(file)
         except SourceError as exc:
-            return self._failed(file, options, run_id, source_id, record, exc)
-        base = self._base(file, options, run_id, source_id, ids.content_hash(raw), len(raw), extractor.extractor)
+            return self._failed(self._base(file, options, run_id), record, exc)
+        base = self._base(file, options, run_id) | {
+            "content_hash": ids.content_hash(raw),
+            "n_bytes": len(raw),
+            "extractor": versioned(extractor.extractor),
+        }
         if record is not None and _unchanged(record, base):
             return SourceOutcome(
                 file_name=file.file_name,
@@ -170,7 +173,7 @@ class IngestFlow:
             )
             chunks = list(chunk_forensic.chunk(document, self._tokenizer, run_id))
         except SourceError as exc:
-            return self._failed(file, options, run_id, source_id, record, exc)
+            return self._failed(self._base(file, options, run_id), record, exc)
         return self._index(document, chunks, base, record, warnings)
 
     def _index(
@@ -223,43 +226,28 @@ class IngestFlow:
             warnings=(*warnings, *document.warnings),
         )
 
-    def _failed(
-        self,
-        file: SourceFile,
-        options: IngestOptions,
-        run_id: str,
-        source_id: str,
-        record: StoredRecord | None,
-        error: SourceError,
-    ) -> SourceOutcome:
+    def _failed(self, base: dict[str, Any], record: StoredRecord | None, error: SourceError) -> SourceOutcome:
         """Record why a source is not in; a version that was in before stays in force."""
-        base = self._base(file, options, run_id, source_id, None, 0, None)
         error_doc = {"code": error.code, "message": error.message, "mend": error.mend or None}
         self._sources.put(_in_force(record, base | {"error": error_doc}, SourceStatus.FAILED), record)
-        return SourceOutcome(file_name=file.file_name, source_id=source_id, status="failed", error=error.as_dict())
+        return SourceOutcome(
+            file_name=base["file_name"], source_id=base["source_id"], status="failed", error=error.as_dict()
+        )
 
-    def _base(
-        self,
-        file: SourceFile,
-        options: IngestOptions,
-        run_id: str,
-        source_id: str,
-        content_hash: str | None,
-        n_bytes: int,
-        extractor: Versioned | None,
-    ) -> dict[str, Any]:
+    def _base(self, file: SourceFile, options: IngestOptions, run_id: str) -> dict[str, Any]:
+        """What a record holds before the file is read."""
         now = _now()
         return {
-            "source_id": source_id,
+            "source_id": ids.source_id(options.collection, file.file_name),
             "collection": options.collection,
             "file_name": file.file_name,
             "uri": file.path.absolute().as_uri(),
-            "content_hash": content_hash,
+            "content_hash": None,
             "case_id": options.case_id,
             "date": options.date,
             "acl": list(options.acl),
-            "n_bytes": n_bytes,
-            "extractor": versioned(extractor) if extractor else None,
+            "n_bytes": 0,
+            "extractor": None,
             "chunker": versioned(chunk_forensic.CHUNKER),
             "encoder_id": self._encoder_id,
             "ingest_run": run_id,

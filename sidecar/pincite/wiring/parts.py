@@ -8,8 +8,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from pincite.domain.errors import ConfigError
+from pincite.adapters.models_sbert import MINILM_DIM, MINILM_ID
+from pincite.adapters.opensearch_indices import IndexModel
 from pincite.domain.protocols import Encoder, Reranker
+from pincite.domain.types import Versioned
+from pincite.kernels import blobs
 from pincite.rank.identity import IdentityReranker
 
 
@@ -80,11 +83,25 @@ def load_reranker(name: str) -> Reranker:
     return CrossEncoderReranker(name)
 
 
-def unknown_engine(setting: str, value: str, known: str) -> ConfigError:
-    """The error for a setting that names no engine."""
-    return ConfigError(
-        "engine_unknown",
-        f"{setting}={value!r} names no known engine.",
-        mend=f"Use one of: {known}.",
-        subject=setting,
+def model_of(encoder: Encoder, chunker: Versioned) -> IndexModel:
+    """What an index for this encoder is made with."""
+    return IndexModel(
+        encoder_id=encoder.encoder_id,
+        dim=encoder.dim,
+        token_dim=encoder.token_dim,
+        token_format=blobs.format_id(encoder.token_dim),
+        chunker=str(chunker),
+    )
+
+
+def expected_model(name: str, chunker: Versioned) -> IndexModel:
+    """The same, without loading the encoder where its facts are fixed: ``init`` then needs no torch."""
+    if name != "minilm":
+        return model_of(load_encoder(name), chunker)
+    return IndexModel(
+        encoder_id=MINILM_ID,
+        dim=MINILM_DIM,
+        token_dim=MINILM_DIM,
+        token_format=blobs.format_id(MINILM_DIM),
+        chunker=str(chunker),
     )
