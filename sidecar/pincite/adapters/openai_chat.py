@@ -44,8 +44,7 @@ class OpenAIChat:
             raise ConfigError(
                 "llm_not_configured",
                 "the openai generator needs a server and a model: " + " and ".join(missing) + " not set",
-                mend="Set PINCITE_OPENAI__BASE_URL and PINCITE_OPENAI__MODEL, "
-                "or PINCITE_GENERATOR=extractive.",
+                mend="Set PINCITE_OPENAI__BASE_URL and PINCITE_OPENAI__MODEL, or PINCITE_GENERATOR=extractive.",
                 subject=missing[0],
             )
         self._base_url = base_url

@@ -21,14 +21,11 @@ happens please give list answer question provide provides specify want need know
 one way kind type
 """
 _QUESTION_WORDS = frozenset(_QUESTION_WORD_LIST.split())
-)
 
 
 def question_terms(question: Question) -> tuple[TermStat, ...]:
     """The question's content words with their counts; without counts, each counts as equally rare."""
-    terms = question.terms or tuple(
-        TermStat(term=t, n_chunks=0) for t in dict.fromkeys(tokens(question.text))
-    )
+    terms = question.terms or tuple(TermStat(term=t, n_chunks=0) for t in dict.fromkeys(tokens(question.text)))
     kept = tuple(t for t in terms if t.term not in STOPWORDS and t.term not in _QUESTION_WORDS)
     return kept or terms
 

@@ -265,9 +265,7 @@ class Answerer:
             citations=tuple(cite(shown, item, self._splitter) for item in cited),
             verdicts=tuple(verdicts),
         )
-        return _Checked(
-            sentence=sentence, markers=tuple(m.span.slice(parsed.generated) for m in markers), gap=gap
-        )
+        return _Checked(sentence=sentence, markers=tuple(m.span.slice(parsed.generated) for m in markers), gap=gap)
 
 
 def _refusal_of(generation: Generation) -> RefusalReason | None:

@@ -135,9 +135,7 @@ def to_document(
             }
             for item in draft.dropped
         ],
-        prompt=None
-        if prompt is None
-        else {"id": prompt.id, "version": prompt.version, "sha256": prompt.sha256},
+        prompt=None if prompt is None else {"id": prompt.id, "version": prompt.version, "sha256": prompt.sha256},
         answerability=None
         if generation is None
         else {
@@ -186,9 +184,7 @@ def question_from_document(document: Mapping[str, Any]) -> Question:
         raise _invalid(document, exc) from None
 
 
-def evidence_from_document(
-    document: Mapping[str, Any], passages: Mapping[str, Passage]
-) -> tuple[Evidence, ...]:
+def evidence_from_document(document: Mapping[str, Any], passages: Mapping[str, Passage]) -> tuple[Evidence, ...]:
     """The evidence that the caller's search found, with the passages read again.
 
     Args:

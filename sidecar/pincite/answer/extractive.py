@@ -173,9 +173,7 @@ class ExtractiveGenerator:
                 continue
             cut_before = number == 0 and item.passage.chunk.provenance.ordinal > 0
             cut_after = number == len(spans) - 1 and not _ends(sentence)
-            out.append(
-                Candidate(evidence=item, span=span, text=sentence, whole=not cut_before and not cut_after)
-            )
+            out.append(Candidate(evidence=item, span=span, text=sentence, whole=not cut_before and not cut_after))
         return out
 
     def _survives(self, sentence: str, citation_id: str) -> bool:

@@ -60,9 +60,7 @@ def load_prompt(name: str = "strict.en") -> Prompt:
     """
     file = resources.files("pincite.answer.prompts").joinpath(f"{name}.j2")
     if not re.fullmatch(r"[a-z0-9._-]{1,60}", name) or not file.is_file():
-        raise ConfigError(
-            "prompt_unknown", f"there is no prompt {name!r}", mend="Use strict.en.", subject=name
-        )
+        raise ConfigError("prompt_unknown", f"there is no prompt {name!r}", mend="Use strict.en.", subject=name)
     raw = file.read_text(encoding="utf-8")
     header = _HEADER.match(raw)
     if header is None:

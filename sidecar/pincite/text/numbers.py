@@ -40,9 +40,7 @@ _DATES = (
         rf"(?<![\d.])(?P<d>\d{{1,2}})(?:st|nd|rd|th)?(?: day)?(?: of)? (?P<n>{_MONTH})\b\.?"
         rf"(?:,? ?(?P<y>\d{{4}})(?!\d))?"
     ),
-    re.compile(
-        rf"\b(?P<n>{_MONTH})\.? (?P<d>\d{{1,2}})(?:st|nd|rd|th)?(?![\d:])(?:,? ?(?P<y>\d{{4}})(?!\d))?"
-    ),
+    re.compile(rf"\b(?P<n>{_MONTH})\.? (?P<d>\d{{1,2}})(?:st|nd|rd|th)?(?![\d:])(?:,? ?(?P<y>\d{{4}})(?!\d))?"),
     re.compile(rf"\b(?P<n>{_MONTH})\.?,? (?P<y>\d{{4}})(?!\d)"),
 )
 _UNITS = {
@@ -72,9 +70,7 @@ _WORDS = {word: value for value, word in enumerate(f"{_ONES} {_TEENS}".split(), 
     word: value * 10 for value, word in enumerate(_TENS.split(), start=2)
 }
 _ALL_WORDS = "|".join(sorted(_WORDS, key=len, reverse=True))
-_WORD_NUMBER = re.compile(
-    rf"\b(?:({_TENS.replace(' ', '|')})[- ]?({_ONES.replace(' ', '|')})|({_ALL_WORDS}))\b"
-)
+_WORD_NUMBER = re.compile(rf"\b(?:({_TENS.replace(' ', '|')})[- ]?({_ONES.replace(' ', '|')})|({_ALL_WORDS}))\b")
 #: "may" the verb, so that "section 3 may" is not the third of May.
 _MODAL_MAY = re.compile(r"\bmay\b|\bMAY\b(?! \d)")
 _LIST_NUMBER = re.compile(r"\s*(?:[-*•]\s+|\*\*)?\(?\d{1,2}[.)](?=\s)")

@@ -22,7 +22,6 @@ yours
 """
 #: Function words of English; they say nothing about what a sentence is about.
 STOPWORDS = frozenset(_STOPWORD_LIST.split())
-)
 
 
 def tokens(text: str) -> list[str]:

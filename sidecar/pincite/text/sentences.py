@@ -64,9 +64,7 @@ class LegalSentenceSplitter:
     def split(self, text: str) -> list[Span]:
         """Spans of the sentences: ordered, disjoint, trimmed, covering every non-space character."""
         clean, marks = _without_markers(text)
-        spans = [
-            piece for start, end in _blocks(clean) for piece in self._split_block(clean[start:end], start)
-        ]
+        spans = [piece for start, end in _blocks(clean) for piece in self._split_block(clean[start:end], start)]
         if not spans:
             return [trimmed] if (trimmed := _trim(text, 0, len(text))) else []
         return _restore(text, spans, marks)
