@@ -11,23 +11,14 @@ import math
 from collections.abc import Mapping, Sequence
 
 from pincite.domain.types import Evidence, Question, TermStat
-from pincite.text.overlap import STOPWORDS, tokens
+from pincite.text.overlap import tokens
 from pincite.text.stems import StemSet
-
-#: Words that questions are made of; they say nothing about what is asked for.
-_QUESTION_WORD_LIST = """
-consider document state indicate mention describe explain tell say says does mean meaning happen
-happens please give list answer question provide provides specify want need know example many much
-one way kind type
-"""
-_QUESTION_WORDS = frozenset(_QUESTION_WORD_LIST.split())
+from pincite.text.words import content_words, words
 
 
 def question_terms(question: Question) -> tuple[TermStat, ...]:
-    """The question's content words with their counts; without counts, each counts as equally rare."""
-    terms = question.terms or tuple(TermStat(term=t, n_chunks=0) for t in dict.fromkeys(tokens(question.text)))
-    kept = tuple(t for t in terms if t.term not in STOPWORDS and t.term not in _QUESTION_WORDS)
-    return kept or terms
+    """The question's content words with their counts; those of its text when it comes without."""
+    return question.terms or tuple(TermStat(term=term, n_chunks=0) for term in content_words(question.text))
 
 
 def idf(term: TermStat, n_chunks: int) -> float:
@@ -38,18 +29,31 @@ def idf(term: TermStat, n_chunks: int) -> float:
     return math.log1p((n_chunks - n + 0.5) / (n + 0.5))
 
 
-def coverage(terms: Sequence[TermStat], words: StemSet, n_chunks: int) -> float:
+def coverage(terms: Sequence[TermStat], there: StemSet, n_chunks: int) -> float:
     """IDF-weighted share of the terms among the words, in [0, 1]; 0.0 without terms."""
     total = sum(idf(t, n_chunks) for t in terms)
     if total <= 0:
         return 0.0
-    return sum(idf(t, n_chunks) for t in terms if t.term in words) / total
+    return sum(idf(t, n_chunks) for t in terms if stands_in(t.term, there)) / total
 
 
-def evidence_words(evidence: Evidence) -> list[str]:
+def evidence_words(evidence: Evidence) -> set[str]:
     """The words of a passage, its title and its file name."""
     chunk = evidence.passage.chunk
-    return tokens(f"{chunk.text}\n{chunk.title}\n{chunk.provenance.file_name}")
+    return word_set(f"{chunk.text}\n{chunk.title}\n{chunk.provenance.file_name}")
+
+
+def word_set(text: str) -> set[str]:
+    """Distinct words, and the parts of compounds beside them (``gpl-3.0`` is also ``gpl``)."""
+    return set(words(text)) | set(tokens(text))
+
+
+def stands_in(term: str, there: StemSet) -> bool:
+    """Whether a question's word, or every part of a compound, is among the words."""
+    if term in there:
+        return True
+    parts = tokens(term)
+    return len(parts) > 1 and all(part in there for part in parts)
 
 
 def coverage_features(question: Question, evidence: Sequence[Evidence]) -> dict[str, float]:
@@ -60,13 +64,13 @@ def coverage_features(question: Question, evidence: Sequence[Evidence]) -> dict[
     """
     terms = question_terms(question)
     every = [evidence_words(e) for e in evidence]
-    together = StemSet(word for words in every for word in words)
+    together = StemSet(word for found in every for word in found)
     n = question.n_chunks
     total = sum(idf(t, n) for t in terms)
-    absent = sum(idf(t, n) for t in terms if n > 0 and t.n_chunks == 0 and t.term not in together)
+    absent = sum(idf(t, n) for t in terms if n > 0 and t.n_chunks == 0 and not stands_in(t.term, together))
     return {
         "coverage_all": coverage(terms, together, n),
-        "coverage_best": max((coverage(terms, StemSet(words), n) for words in every), default=0.0),
+        "coverage_best": max((coverage(terms, StemSet(found), n) for found in every), default=0.0),
         "absent": absent / total if total > 0 else 0.0,
     }
 

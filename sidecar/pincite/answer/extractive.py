@@ -205,7 +205,7 @@ def _measure(
         candidate=candidate,
         cosine=float(query.pooled @ vectors.pooled),
         maxsim=mean_max_similarity(query.tokens, vectors.tokens),
-        coverage=answerability.coverage(terms, StemSet(tokens(candidate.text)), n_chunks),
+        coverage=answerability.coverage(terms, StemSet(answerability.word_set(candidate.text)), n_chunks),
     )
 
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import click
 
+from pincite.cli.common import emit_json, json_option
 from pincite.domain.errors import UserError
 
 
-@click.command("verify")
+@click.command()
 @click.argument("answer", type=click.Path(dir_okay=False, allow_dash=True))
 @click.option(
     "--sources",
@@ -21,14 +22,14 @@ from pincite.domain.errors import UserError
     required=True,
     help="The folder that was ingested; file names in the answer are relative to it.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
-def verify_command(answer: str, sources: Path, as_json: bool) -> None:
+@json_option
+def verify(answer: str, sources: Path, as_json: bool) -> None:
     """Re-read the source files and re-check every quote and offset of ANSWER.
 
     ANSWER is a file that `pincite ask --json` printed, or `-` for standard input: one document, a JSON
     list of them, or one a line. Exits 0 if all pass, 1 if a check fails, 2 if the input is no answer.
     """
-    from pincite.answer.verify import verify
+    from pincite.answer.verify import verify as verify_document
     from pincite.wiring.sources import directory_reader
 
     documents = parse_documents(_read(answer), answer)
@@ -40,16 +41,16 @@ def verify_command(answer: str, sources: Path, as_json: bool) -> None:
             subject=str(sources),
         )
     reader = directory_reader(sources)
-    reports = [verify(document, reader) for document in documents]
+    reports = [verify_document(document, reader) for document in documents]
     passed = all(report.ok for report in reports)
     if as_json:
-        print(json.dumps({"ok": passed, "answers": [r.as_dict() for r in reports]}, ensure_ascii=False))
+        emit_json({"ok": passed, "answers": [report.as_dict() for report in reports]})
     else:
         for report in reports:
             for check in report.failures:
-                print(f"FAIL {report.answer_id} {check.name} at {check.subject}: {check.detail}")
+                click.echo(f"FAIL {report.answer_id} {check.name} at {check.subject}: {check.detail}")
             state = "verified" if report.ok else "NOT verified"
-            print(f"{report.answer_id}: {state}, {len(report.checks)} checks")
+            click.echo(f"{report.answer_id}: {state}, {len(report.checks)} checks")
     raise SystemExit(0 if passed else 1)
 
 
