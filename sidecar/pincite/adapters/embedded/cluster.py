@@ -30,6 +30,8 @@ from pincite.adapters.embedded.status import ClusterStatus, NodeStatus
 from pincite.domain.errors import UpstreamError, UserError
 
 READY_TIMEOUT_S = 120.0
+# Nodes that start together share the cores.
+READY_TIMEOUT_MORE_S = 60.0
 STOP_GRACE_S = 20.0
 # Another process may be downloading and assembling while we wait for the lock.
 LOCK_TIMEOUT_S = 1800.0
@@ -359,6 +361,7 @@ class EmbeddedCluster:
         is needed to find out why.
         """
         begin = last = time.monotonic()
+        patience = READY_TIMEOUT_S + READY_TIMEOUT_MORE_S * (len(state.nodes) - 1)
         while True:
             for node in started:
                 if not is_alive(node.process):
@@ -367,7 +370,7 @@ class EmbeddedCluster:
             if health in ("green", "yellow"):
                 return
             now = time.monotonic()
-            if now - begin > READY_TIMEOUT_S:
+            if now - begin > patience:
                 break
             if now - last > _PROGRESS_EVERY_S:
                 last = now
@@ -376,7 +379,7 @@ class EmbeddedCluster:
         if health == "red":
             self.progress("the cluster answers but its health is red: some shards could not be opened")
             return
-        raise self._node_failed(state.nodes[0].name, why=f"did not answer within {READY_TIMEOUT_S:.0f} s")
+        raise self._node_failed(state.nodes[0].name, why=f"was not ready within {patience:.0f} s")
 
     def _health(self, state: ClusterState) -> str | None:
         """The cluster's health; None while it does not answer or is not complete."""
