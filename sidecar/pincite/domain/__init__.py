@@ -1,0 +1,1 @@
+"""Frozen types, ids, errors and Protocols. Standard library only."""

@@ -1,0 +1,1 @@
+"""From text to what is stored: token blobs and batches."""

@@ -1,0 +1,1 @@
+"""Evaluations and the demo, runnable by anyone."""

@@ -1,0 +1,1 @@
+"""The sidecar: a Flask app under gunicorn."""

@@ -1,0 +1,1 @@
+"""Pure functions on text: decoding, tokens, sentences, numbers, overlap."""

@@ -1,0 +1,1 @@
+"""Composition root: settings to adapters to stages, and the composed flows."""

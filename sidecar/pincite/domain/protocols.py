@@ -1,0 +1,233 @@
+"""What the stages ask of each other. Stages know these; only ``wiring`` knows who fulfils them.
+
+Arrays are numpy's; the domain names the type without importing the library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+
+from pincite.domain.types import (
+    Chunk,
+    ChunkVersion,
+    Evidence,
+    Generation,
+    Page,
+    Passage,
+    Question,
+    Sentence,
+    Span,
+    Verdict,
+    Versioned,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    FloatArray: TypeAlias = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoded:
+    """A text as vectors.
+
+    Attributes:
+        pooled: (dim,) float32, L2-normalised: for k-NN.
+        tokens: (n_tokens, token_dim) float32, each row L2-normalised, one per WordPiece token of the
+            text itself, in order; special tokens are not in it.
+    """
+
+    pooled: FloatArray
+    tokens: FloatArray
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """Turns texts into vectors. Texts over the limit are encoded in windows, never truncated."""
+
+    @property
+    def encoder_id(self) -> str:
+        """Stable id with version, stored with everything that the encoder made."""
+
+    @property
+    def dim(self) -> int:
+        """Dimensions of the pooled vector."""
+
+    @property
+    def token_dim(self) -> int:
+        """Dimensions of a token vector."""
+
+    def encode_passages(self, texts: Sequence[str]) -> list[Encoded]:
+        """Encode passages; the order of the result is that of the input."""
+
+    def encode_query(self, text: str) -> Encoded:
+        """Encode one query."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokenized:
+    """WordPiece tokens of a text: ``spans[i]`` is the code-point span of token i. No special tokens."""
+
+    spans: tuple[Span, ...]
+
+
+class Tokenizer(Protocol):
+    """WordPiece with offsets in code points; never truncates, never adds special tokens."""
+
+    @property
+    def tokenizer(self) -> Versioned:
+        """Id and version (a hash of the vocabulary and rules)."""
+
+    def tokenize(self, text: str) -> Tokenized:
+        """All tokens of the text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extracted:
+    """Canonical text of a source and its pages in it (empty for formats without pages)."""
+
+    text: str
+    pages: tuple[Page, ...]
+    title: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class Extractor(Protocol):
+    """Raw bytes to canonical text."""
+
+    @property
+    def extractor(self) -> Versioned:
+        """Id and version: offsets belong to them."""
+
+    @property
+    def suffixes(self) -> frozenset[str]:
+        """Lower-case file suffixes it takes, with the dot."""
+
+    @property
+    def media_type(self) -> str:
+        """The media type of what it takes."""
+
+    def extract(self, raw: bytes, *, file_name: str) -> Extracted:
+        """Extract.
+
+        Raises:
+            SourceError: with the code that says why (``source_empty``, ``source_encrypted`` …).
+        """
+
+
+class SentenceSplitter(Protocol):
+    """Splits a text into sentences."""
+
+    def split(self, text: str) -> list[Span]:
+        """Spans of the sentences, in order, not overlapping, without surrounding white space."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredId:
+    """A chunk id with its score: higher is better."""
+
+    id: str
+    score: float
+
+
+class TokenStore(Protocol):
+    """Token vectors of chunks, as stored with the chunk documents."""
+
+    def token_vectors(self, wanted: Mapping[str, ChunkVersion]) -> dict[str, FloatArray]:
+        """(n_tokens, token_dim) float32 arrays by chunk id; ids without that version are left out."""
+
+
+class Reranker(Protocol):
+    """A cross-encoder, or ``identity``."""
+
+    @property
+    def reranker_id(self) -> str:
+        """Stable id with version."""
+
+    def rerank(self, query: str, texts: Sequence[str]) -> list[float] | None:
+        """One finite score a text, or None when it leaves the order as it is."""
+
+
+class Generator(Protocol):
+    """Writes a candidate answer from evidence."""
+
+    @property
+    def generator_id(self) -> str:
+        """Stable id with version."""
+
+    def generate(self, question: Question, evidence: Sequence[Evidence], *, strict: bool) -> Generation:
+        """Generate.
+
+        Args:
+            question: What was asked.
+            evidence: Passages, best first. Only their citation ids may be cited.
+            strict: True for the one stricter pass after a failed validation.
+
+        Raises:
+            UpstreamError: the model's server failed; ``retryable`` says whether to try again later.
+        """
+
+
+class Validator(Protocol):
+    """Judges one sentence against the passages that it cites."""
+
+    @property
+    def validator(self) -> Versioned:
+        """Id and version."""
+
+    def validate(self, sentence: str, cited: Sequence[Passage]) -> Verdict:
+        """The verdict. ``cited`` are the resolved passages; it may be empty."""
+
+
+class ChatModel(Protocol):
+    """An OpenAI-compatible chat server."""
+
+    @property
+    def model(self) -> str:
+        """The model's name, as the server knows it."""
+
+    def complete(self, system: str, user: str) -> str:
+        """One completion at temperature 0.
+
+        Raises:
+            UpstreamError: ``llm_timeout``, ``llm_unreachable``, ``llm_bad_reply``, ``llm_truncated`` …
+        """
+
+
+class ChunkStore(Protocol):
+    """The chunks index, seen as the caller."""
+
+    def search(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A raw ``_search`` on the chunks alias."""
+
+    def get_passages(self, ids: Mapping[str, ChunkVersion | None]) -> dict[str, Passage]:
+        """The chunks that exist in exactly that version (any version for None)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedChunk:
+    """A chunk ready to be indexed."""
+
+    chunk: Chunk
+    encoded: Encoded
+
+
+class SourceReader(Protocol):
+    """Re-reads a source file, for verification that does not trust the index."""
+
+    def read(self, file_name: str) -> tuple[str, str, tuple[Page, ...]]:
+        """(content_hash, canonical text, pages) of the file.
+
+        Raises:
+            SourceError: the file is missing or cannot be read.
+        """
+
+
+class AnswerSink(Protocol):
+    """Told of sentences as they are validated. Unused by the in-process path."""
+
+    def sentence(self, sentence: Sentence) -> None:
+        """A sentence passed."""
