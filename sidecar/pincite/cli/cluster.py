@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+
+from pincite.cli.common import emit_json, json_option, say
 
 if TYPE_CHECKING:
     from pincite.adapters.embedded import ClusterStatus, EmbeddedCluster
@@ -15,11 +16,11 @@ def _cluster(nodes: int | None = None, port: int | None = None) -> EmbeddedClust
     from pincite.wiring.embedded import embedded_cluster
     from pincite.wiring.settings import load_settings
 
-    return embedded_cluster(load_settings(), nodes=nodes, port=port)
-
-
-def _print_json(value: Any) -> None:
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    settings = load_settings()
+    named = {"nodes": nodes, "port": port}
+    given = {key: value for key, value in named.items() if value is not None}
+    settings = settings.model_copy(update={"cluster": settings.cluster.model_copy(update=given)})
+    return embedded_cluster(settings, progress=lambda message: say(f"pincite: {message}"))
 
 
 def _size(n_bytes: int | None) -> str:
@@ -49,38 +50,36 @@ def cluster() -> None:
 
 
 @cluster.command()
-@click.option(
-    "--nodes", type=click.IntRange(1, 9), help="Number of nodes; default: as the data has, else one."
-)
+@click.option("--nodes", type=click.IntRange(1, 9), help="Number of nodes; default: as the data has, else one.")
 @click.option("--port", type=click.IntRange(1024, 65000), help="HTTP port of the first node.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def up(nodes: int | None, port: int | None, as_json: bool) -> None:
     """Start it, or say that it runs. It stays up until `pincite cluster down`."""
     status = _cluster(nodes, port).up()
     if as_json:
-        _print_json(status.as_dict())
+        emit_json(status.as_dict())
         return
     click.echo("The embedded cluster already runs." if status.already_running else "The embedded cluster runs.")
     _print_status(status)
 
 
 @cluster.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def down(as_json: bool) -> None:
     """Stop it. Its data stays."""
     stopped = _cluster().down()
     if as_json:
-        _print_json({"stopped": stopped})
+        emit_json({"stopped": stopped})
     else:
         click.echo("The embedded cluster is stopped." if stopped else "The embedded cluster did not run.")
 
 
 @cluster.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def status(as_json: bool) -> None:
     """Say what runs, where, and how much data there is."""
     found = _cluster().status()
     if as_json:
-        _print_json(found.as_dict())
+        emit_json(found.as_dict())
     else:
         _print_status(found)

@@ -49,6 +49,11 @@ def pins_key() -> str:
     return digest.hexdigest()[:_KEY_CHARS]
 
 
+def is_assembled(root: Path) -> bool:
+    """Whether a base of the present pins is there, so that Maven has nothing to download."""
+    return (root / f"base-{pins_key()}").is_dir()
+
+
 def check_files(folder: Path, sums: Mapping[str, str]) -> None:
     """Compares every file below ``folder`` with its committed checksum.
 
@@ -199,9 +204,9 @@ def prune(root: Path, keep: Path) -> None:
     """Removes assemblies other than ``keep`` and its base. Only while no node runs from them."""
     base = f"base-{pins_key()}"
     for folder in root.iterdir():
-        if folder.is_dir() and folder.name.startswith(("base-", "node-", TEMPORARY)):
-            if folder.name not in (base, keep.name):
-                shutil.rmtree(folder, ignore_errors=True)
+        ours = folder.is_dir() and folder.name.startswith(("base-", "node-", TEMPORARY))
+        if ours and folder.name not in (base, keep.name):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _fresh(root: Path, name: str) -> Path:
