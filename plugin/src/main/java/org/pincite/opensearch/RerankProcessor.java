@@ -242,7 +242,6 @@ final class RerankProcessor extends AbstractProcessor implements SearchResponseP
                 }
                 apply(RerankReply.parse(body, ids), callNanos);
             } catch (HookException e) {
-                warn("the sidecar did not rerank: " + e.reason().code() + ": " + e.getMessage(), null);
                 String message = e.reason() == Reason.SIDECAR_TIMEOUT
                     ? "The sidecar did not answer within " + deadlineMs + " ms."
                     : e.getMessage();
@@ -299,7 +298,10 @@ final class RerankProcessor extends AbstractProcessor implements SearchResponseP
                     List.of(),
                     (System.nanoTime() - startNanos) / 1e6
                 );
-                finish(Page.cut(FIRST_STAGE_ORDER, hits.length, ask.from(), ask.size()), report);
+                boolean answered = finish(Page.cut(FIRST_STAGE_ORDER, hits.length, ask.from(), ask.size()), report);
+                if (answered && reason.status() == Status.UNAVAILABLE) {
+                    warn("a search was not reranked: " + reason.code() + ": " + message, null);
+                }
             } catch (Exception e) {
                 // Too many hits are better than none.
                 warn("the page could not be cut", e);
@@ -309,12 +311,13 @@ final class RerankProcessor extends AbstractProcessor implements SearchResponseP
             }
         }
 
-        private void finish(int[] places, HookReport report) {
+        /** Answers the search, and returns true, unless another thread has. */
+        private boolean finish(int[] places, HookReport report) {
             // Everything that can fail comes before the claim, so that a failure here still leaves the search
             // to be answered by fail().
             SearchResponse page = Page.rebuild(response, places, report, millisSince(startNanos));
             if (finished.compareAndSet(false, true) == false) {
-                return;
+                return false;
             }
             Scheduler.ScheduledCancellable pending = timer;
             if (pending != null) {
@@ -324,6 +327,7 @@ final class RerankProcessor extends AbstractProcessor implements SearchResponseP
                 Page.stripVersions(page);
             }
             listener.onResponse(page);
+            return true;
         }
     }
 

@@ -84,7 +84,8 @@ record RerankReply(HookReport.Model model, double tookMs, List<HookReport.Stage>
             if (position == null) {
                 throw new IllegalArgumentException("a result whose id was not sent, or that comes twice");
             }
-            double score = entry.number("score");
+            // Adding 0.0 makes -0.0 the 0.0 that it equals; Double.compare tells them apart.
+            double score = entry.number("score") + 0.0;
             if (i > 0 && score > results[i - 1].score()) {
                 throw new IllegalArgumentException("the results are not sorted by score");
             }

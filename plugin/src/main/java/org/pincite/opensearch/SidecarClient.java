@@ -85,7 +85,7 @@ final class SidecarClient implements Closeable {
             }
         }
 
-        private void start(int index) {
+        private void start(int index, boolean isRetry) {
             Duration left = Duration.ofNanos(Math.max(1_000_000L, endNanos - System.nanoTime()));
             CompletableFuture<HttpResponse<byte[]>> future = http.sendAsync(
                 request(endpoints.get(index), body, left, opaqueId),
@@ -96,10 +96,17 @@ final class SidecarClient implements Closeable {
                 future.cancel(true);
             }
             future.whenComplete((response, error) -> {
-                if (error != null && isRefused(error) && index + 1 < endpoints.size() && cancelled == false) {
+                if (error != null && cancelled == false) {
                     try {
-                        start(index + 1);
-                        return;
+                        if (isRefused(error) && index + 1 < endpoints.size()) {
+                            start(index + 1, false);
+                            return;
+                        }
+                        if (isBroken(error) && isRetry == false && System.nanoTime() < endNanos) {
+                            // A kept connection that the sidecar had just closed; asking again changes nothing there.
+                            start(index, true);
+                            return;
+                        }
                     } catch (RuntimeException e) {
                         error = e;
                     }
@@ -130,7 +137,7 @@ final class SidecarClient implements Closeable {
         }
         Call call = new Call(body, timeout, opaqueId, done);
         try {
-            call.start(0);
+            call.start(0, false);
         } catch (RuntimeException e) {
             inFlight.release();
             throw e;
@@ -176,15 +183,32 @@ final class SidecarClient implements Closeable {
     }
 
     private static boolean isRefused(Throwable error) {
-        Throwable cause = unwrap(error);
-        return cause instanceof ConnectException;
+        return unwrap(error) instanceof ConnectException;
     }
 
-    private static HookException failure(Throwable error) {
+    /** Tells whether a connection that stood was lost before a reply began. */
+    private static boolean isBroken(Throwable error) {
+        return unwrap(error) instanceof IOException broken
+            && reported(error) == null
+            && broken instanceof ConnectException == false
+            && broken instanceof HttpTimeoutException == false
+            && broken instanceof SSLException == false;
+    }
+
+    /** Returns the failure that the body's subscriber reported, or null. */
+    private static HookException reported(Throwable error) {
         for (Throwable cause = error; cause != null; cause = cause.getCause()) {
             if (cause instanceof HookException hook) {
                 return hook;
             }
+        }
+        return null;
+    }
+
+    private static HookException failure(Throwable error) {
+        HookException reported = reported(error);
+        if (reported != null) {
+            return reported;
         }
         Throwable cause = unwrap(error);
         return switch (cause) {
