@@ -33,6 +33,7 @@ def ingest(
     from pincite.ingest.walk import walk
     from pincite.retrieve.filters import day
     from pincite.wiring.ingest_flow import IngestOptions
+    from pincite.wiring.sources import extractor_set
 
     options = IngestOptions(
         collection=collection, case_id=case_id, date=day(date) if date else None, acl=tuple(acl)
@@ -44,14 +45,15 @@ def ingest(
         elif n == total or n % 50 == 1:
             say(f"[{n}/{total}] {name}")
 
+    # Which files there are is checked first: a wrong path should not have to wait for a cluster.
+    found = walk(paths, extractor_set())
     with services() as app:
-        # Which files there are is checked first: a wrong path should not have to wait for a cluster.
-        found = walk(paths, supported=app.supported_suffixes)
-        report = app.ingest(found.files, options, progress)
+        report = app.ingest(found, options, progress)
     if interactive():
         click.echo("", err=True)
+    skipped = [{"file_name": item.file_name, "reason": item.reason} for item in found.skipped]
     if as_json:
-        emit_json(report.as_dict() | {"skipped": list(found.skipped)})
+        emit_json(report.as_dict() | {"skipped": skipped})
     else:
         for source in report.sources:
             if source.error is not None:
@@ -62,8 +64,8 @@ def ingest(
                 click.echo(f"{source.status:<10} {source.file_name}: {source.chunks} chunks")
             for warning in source.warnings:
                 click.echo(f"           note: {warning}")
-        for name in found.skipped:
-            click.echo(f"skipped    {name}: not a supported type")
+        for item in skipped:
+            click.echo(f"skipped    {item['file_name']}: {item['reason']}")
         totals = report.as_dict()["totals"]
         click.echo(
             f"{totals['sources']} sources: {totals['indexed']} indexed, {totals['unchanged']} unchanged, "

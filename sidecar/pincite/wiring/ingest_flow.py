@@ -6,7 +6,7 @@ only what is missing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -22,7 +22,7 @@ from pincite.encode.batches import encode_in_batches
 from pincite.ingest import chunk_forensic
 from pincite.ingest.extractors import ExtractorSet
 from pincite.ingest.read_source import load_document
-from pincite.ingest.walk import SourceFile
+from pincite.ingest.walk import FoundFile, Walked, read_bytes
 from pincite.kernels import blobs
 
 Progress = Callable[[str, int, int], None]
@@ -117,9 +117,7 @@ class IngestFlow:
         self._sources, self._extractors, self._tokenizer = sources, extractors, tokenizer
         self._encoder, self._encoder_id, self._codec_id = encoder, encoder_id, codec_id
 
-    def run(
-        self, files: Sequence[SourceFile], options: IngestOptions, progress: Progress | None = None
-    ) -> IngestReport:
+    def run(self, found: Walked, options: IngestOptions, progress: Progress | None = None) -> IngestReport:
         """Take files in, one after the other; a file that cannot be taken in is reported, not raised.
 
         Raises:
@@ -127,20 +125,23 @@ class IngestFlow:
             UserError: ``source_busy``.
         """
         run_id = ids.new_run_id()
-        outcomes = []
-        for n, file in enumerate(files, start=1):
+        outcomes = [
+            SourceOutcome(file_name=error.subject or "", source_id="", status="failed", error=error.as_dict())
+            for error in found.errors
+        ]
+        for n, file in enumerate(found.files, start=1):
             if progress is not None:
-                progress(file.file_name, n, len(files))
+                progress(file.file_name, n, len(found.files))
             outcomes.append(self._take(file, options, run_id))
         self._sources.refresh()
         return IngestReport(run_id=run_id, sources=tuple(outcomes))
 
-    def _take(self, file: SourceFile, options: IngestOptions, run_id: str) -> SourceOutcome:
+    def _take(self, file: FoundFile, options: IngestOptions, run_id: str) -> SourceOutcome:
         source_id = ids.source_id(options.collection, file.file_name)
         record = self._sources.get(source_id)
         try:
             extractor = self._extractors.for_file(file.file_name)
-            raw = _read(file)
+            raw = read_bytes(file.path, file_name=file.file_name)
         except SourceError as exc:
             return self._failed(self._base(file, options, run_id), record, exc)
         base = self._base(file, options, run_id) | {
@@ -234,7 +235,7 @@ class IngestFlow:
             file_name=base["file_name"], source_id=base["source_id"], status="failed", error=error.as_dict()
         )
 
-    def _base(self, file: SourceFile, options: IngestOptions, run_id: str) -> dict[str, Any]:
+    def _base(self, file: FoundFile, options: IngestOptions, run_id: str) -> dict[str, Any]:
         """What a record holds before the file is read."""
         now = _now()
         return {
@@ -271,18 +272,6 @@ class IngestFlow:
 def codec_id(encoder: Encoder) -> str:
     """The token blob's format for an encoder."""
     return blobs.format_id(encoder.token_dim)
-
-
-def _read(file: SourceFile) -> bytes:
-    try:
-        return file.path.read_bytes()
-    except OSError as exc:
-        raise SourceError(
-            "source_unreadable",
-            f"{file.file_name} cannot be read: {exc.strerror or exc}",
-            mend="Check that the file exists and that its permissions let you read it.",
-            subject=file.file_name,
-        ) from exc
 
 
 _IDENTITY = ("content_hash", "case_id", "date", "extractor", "chunker", "encoder_id", "file_name")
