@@ -40,10 +40,11 @@ class OpenSearchSettings(BaseModel):
 class ClusterSettings(BaseModel):
     """The embedded cluster."""
 
-    port: int = Field(default=9270, ge=1024, le=65000)
-    nodes: int = Field(default=1, ge=1, le=9)
+    port: int | None = Field(default=None, ge=1024, le=65000)
+    nodes: int | None = Field(default=None, ge=1, le=9)
     heap_mb: int = Field(default=1024, ge=256)
     agent: bool = False
+    plugin_zip: Path | None = None
 
 
 class BrokerSettings(BaseModel):

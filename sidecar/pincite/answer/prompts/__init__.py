@@ -1,0 +1,1 @@
+"""Prompts: jinja2 templates, each with a TOML header in its first comment."""

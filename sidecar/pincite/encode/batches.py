@@ -1,0 +1,24 @@
+"""Chunks to encoded chunks, in batches that bound memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pincite.domain.protocols import EncodedChunk, Encoder
+from pincite.domain.types import Chunk
+
+#: Chunks per batch. 64 chunks of 200 tokens and 384 dimensions are 10 MB of float16 and 20 MB of float32.
+BATCH_CHUNKS = 64
+
+
+def encode_in_batches(
+    chunks: Sequence[Chunk], encoder: Encoder, *, batch_chunks: int = BATCH_CHUNKS
+) -> Iterator[list[EncodedChunk]]:
+    """Encode chunks, a batch at a time, in their order.
+
+    A title or summary is not encoded: the vectors are of the citable text alone.
+    """
+    for start in range(0, len(chunks), batch_chunks):
+        batch = chunks[start : start + batch_chunks]
+        encoded = encoder.encode_passages([chunk.text for chunk in batch])
+        yield [EncodedChunk(chunk=c, encoded=e) for c, e in zip(batch, encoded, strict=True)]

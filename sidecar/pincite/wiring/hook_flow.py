@@ -1,0 +1,69 @@
+"""The sidecar's side of the search-pipeline hook: candidates in, a permutation with scores out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from pincite.domain.errors import UserError
+from pincite.domain.types import ChunkVersion
+from pincite.wiring.parts import LazyEncoder
+from pincite.wiring.search_flow import Clock, SearchFlow, checked_query
+
+CONTRACT = 1
+
+
+class HookFlow:
+    """Reranks the hook's candidates by what the search flow ranks its own with.
+
+    The fused order is the final one: a cross-encoder would need the candidates' texts, which the hook
+    does not send; it stays the gateway's until the hook fetches them.
+    """
+
+    def __init__(
+        self,
+        search: SearchFlow,
+        *,
+        encoder: LazyEncoder,
+    ) -> None:
+        self._search, self._encoder = search, encoder
+
+    def rerank(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer one request (contracts/schemas/hook_rerank_request.schema.json).
+
+        Raises:
+            UserError: ``candidates_repeated``, or the query is not valid.
+            ConfigError: the encoder cannot be loaded or is not the index's.
+            UpstreamError: the cluster failed.
+        """
+        start = time.perf_counter()
+        clock = Clock()
+        candidates = request["candidates"]
+        versions = {c["id"]: ChunkVersion(seq_no=c["seq_no"], primary_term=c["primary_term"]) for c in candidates}
+        if len(versions) != len(candidates):
+            raise UserError("candidates_repeated", "A candidate's id occurs twice.", mend="Send each id once.")
+        query = checked_query(request["query"])
+        bm25 = {c["id"]: float(c["bm25"]) for c in candidates if c["bm25"] is not None}
+        knn = {c["id"]: float(c["knn"]) for c in candidates if c["knn"] is not None}
+        with clock.measure("encode_query"):
+            encoder = self._encoder.get()
+            encoded = encoder.encode_query(query)
+        ranking = self._search.rank(bm25, knn or None, versions, encoded, clock, k1=len(versions))
+        return {
+            "contract": CONTRACT,
+            "model": {"encoder": encoder.encoder_id, "reranker": "identity"},
+            "took_ms": (time.perf_counter() - start) * 1e3,
+            "stages": [{"name": s.name, "took_ms": s.took_ms} for s in clock.stages],
+            "results": [
+                {
+                    "id": key,
+                    "score": ranking.scores[key].get("fused", ranking.scores[key]["first_stage"]),
+                    "scores": {
+                        name: ranking.scores[key].get(name)
+                        for name in ("first_stage", "maxsim", "fused", "cross_encoder")
+                    },
+                }
+                for key in ranking.order
+            ],
+        }

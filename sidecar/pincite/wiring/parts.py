@@ -1,0 +1,107 @@
+"""Registered engines: names in settings to encoders, rerankers and chat models.
+
+Heavy engines are loaded at first use, so that a process that never needs one never pays for it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from pincite.adapters.models_sbert import MINILM_DIM, MINILM_ID
+from pincite.adapters.opensearch_indices import IndexModel
+from pincite.domain.protocols import Encoder, Reranker
+from pincite.domain.types import Versioned
+from pincite.kernels import blobs
+from pincite.rank.identity import IdentityReranker
+
+
+class LazyEncoder:
+    """An encoder that is loaded when first asked for; thread-safe.
+
+    Args:
+        name: ``minilm``, ``hash``, or a checkpoint's path or id.
+        check: Called once with the loaded encoder; raises when the index was made with another.
+    """
+
+    def __init__(self, name: str, *, check: Callable[[Encoder], None] | None = None) -> None:
+        self.name = name
+        self._check = check
+        self._encoder: Encoder | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def latin_only(self) -> bool:
+        """Whether the encoder reads texts in Latin script only: the packaged MiniLM is English."""
+        return self.name == "minilm"
+
+    @property
+    def id_if_loaded(self) -> str | None:
+        """The encoder's id, or None before it is loaded."""
+        return self._encoder.encoder_id if self._encoder is not None else None
+
+    def get(self) -> Encoder:
+        """The encoder.
+
+        Raises:
+            ConfigError: it cannot be loaded, or the index was made with another.
+        """
+        with self._lock:
+            if self._encoder is None:
+                encoder = load_encoder(self.name)
+                if self._check is not None:
+                    self._check(encoder)
+                self._encoder = encoder
+            return self._encoder
+
+
+def load_encoder(name: str) -> Encoder:
+    """The encoder of a name.
+
+    Raises:
+        ConfigError: ``encoder_missing``, ``encoder_unloadable``, ``models_missing`` …
+    """
+    if name == "hash":
+        from pincite.adapters.models_hash import HashEncoder
+
+        return HashEncoder()
+    from pincite.adapters.models_sbert import SentenceTransformerEncoder, load_minilm
+
+    return load_minilm() if name == "minilm" else SentenceTransformerEncoder(name)
+
+
+def load_reranker(name: str) -> Reranker:
+    """The reranker of a name: ``identity``, or a cross-encoder's path or id.
+
+    Raises:
+        ConfigError: ``reranker_unloadable``.
+    """
+    if name == "identity":
+        return IdentityReranker()
+    from pincite.adapters.models_cross_encoder import CrossEncoderReranker
+
+    return CrossEncoderReranker(name)
+
+
+def model_of(encoder: Encoder, chunker: Versioned) -> IndexModel:
+    """What an index for this encoder is made with."""
+    return IndexModel(
+        encoder_id=encoder.encoder_id,
+        dim=encoder.dim,
+        token_dim=encoder.token_dim,
+        token_format=blobs.format_id(encoder.token_dim),
+        chunker=str(chunker),
+    )
+
+
+def expected_model(name: str, chunker: Versioned) -> IndexModel:
+    """The same, without loading the encoder where its facts are fixed: ``init`` then needs no torch."""
+    if name != "minilm":
+        return model_of(load_encoder(name), chunker)
+    return IndexModel(
+        encoder_id=MINILM_ID,
+        dim=MINILM_DIM,
+        token_dim=MINILM_DIM,
+        token_format=blobs.format_id(MINILM_DIM),
+        chunker=str(chunker),
+    )

@@ -1,0 +1,279 @@
+"""The composed search: legs → fusion → late interaction → cross-encoder → current passages.
+
+Retrieval fails open: a stage that cannot run is left out and named in ``degraded``. A stage is never
+skipped silently.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from pincite.adapters.opensearch_chunks import ChunkIndex
+from pincite.adapters.opensearch_indices import Indices
+from pincite.adapters.opensearch_sources import SourceIndex
+from pincite.domain.errors import ConfigError, UserError
+from pincite.domain.protocols import Encoded, Reranker, TokenStore
+from pincite.domain.types import (
+    ChunkVersion,
+    Passage,
+    SearchFilter,
+    SearchResult,
+    StageScore,
+    StageTime,
+    TermStat,
+)
+from pincite.rank import fusion
+from pincite.rank.late_interaction import late_interaction
+from pincite.retrieve import legs
+from pincite.retrieve.filters import clauses
+from pincite.text.scripts import latin_share
+from pincite.text.words import content_words
+from pincite.wiring.parts import LazyEncoder
+
+MAX_QUERY_CHARS = 8192
+_CROSS_ENCODE = 50
+_FETCH_MARGIN = 5
+_MIN_LATIN_SHARE = 0.5
+
+
+@dataclass(slots=True)
+class Clock:
+    """Wall time by stage, in order."""
+
+    stages: list[StageTime] = field(default_factory=list)
+
+    @contextmanager
+    def measure(self, name: str) -> Iterator[None]:
+        """Time a block."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.stages.append(StageTime(name=name, took_ms=(time.perf_counter() - start) * 1e3))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """Candidate ids, best first, with every score that was given."""
+
+    order: tuple[str, ...]
+    versions: Mapping[str, ChunkVersion]
+    scores: Mapping[str, Mapping[str, float]]
+    n_without_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedSearch:
+    """A search result with the question's term statistics, when they were asked for."""
+
+    result: SearchResult
+    terms: tuple[TermStat, ...]
+    n_chunks: int
+
+
+def checked_query(query: str) -> str:
+    """The query without surrounding white space.
+
+    Raises:
+        UserError: ``question_empty`` or ``question_too_long``.
+    """
+    text = query.strip()
+    if not text:
+        raise UserError("question_empty", "The question is empty.", mend="Ask something.")
+    if len(text) > MAX_QUERY_CHARS:
+        raise UserError(
+            "question_too_long",
+            f"The question has {len(text)} characters; the limit is {MAX_QUERY_CHARS}.",
+            mend="Shorten it to what you want to know.",
+        )
+    if not any(ch.isalnum() for ch in text):
+        raise UserError("question_empty", "The question holds no word.", mend="Ask something in words.")
+    return text
+
+
+class SearchFlow:
+    """Searches the chunks index as a caller.
+
+    Args:
+        indices: The installation.
+        encoder: For the semantic stages.
+        tokens: Token vectors of chunks.
+        reranker: The cross-encoder or ``identity``.
+        config: Fusion weights and bounds.
+        k1: Candidates that late interaction sees.
+    """
+
+    def __init__(
+        self,
+        indices: Indices,
+        *,
+        encoder: LazyEncoder,
+        tokens: Callable[[], TokenStore],
+        reranker: Reranker,
+        config: fusion.FusionConfig,
+        k1: int,
+    ) -> None:
+        self._indices, self._encoder, self._tokens = indices, encoder, tokens
+        self._reranker, self._config, self._k1 = reranker, config, k1
+
+    def search(
+        self,
+        query: str,
+        *,
+        size: int = 10,
+        from_: int = 0,
+        filters: SearchFilter | None = None,
+        caller: str | None = None,
+        with_terms: bool = False,
+    ) -> PreparedSearch:
+        """Search.
+
+        Raises:
+            UserError: the query or a filter is not valid.
+            ConfigError: the index was made with another encoder.
+            UpstreamError: the cluster failed.
+        """
+        text = checked_query(query)
+        where = clauses(filters or SearchFilter())
+        clock, degraded = Clock(), list[str]()
+        encoded = self._encoded(text, clock, degraded)
+        chunks = ChunkIndex(self._indices, caller)
+        window = max(self._k1, from_ + size)
+
+        bodies = [legs.bm25_body(text, where, window)]
+        if encoded is not None:
+            bodies.append(legs.knn_body(encoded.pooled, where, window))
+        if with_terms:
+            bodies.append(legs.terms_body(content_words(text), where))
+        with clock.measure("first_stage"):
+            replies = chunks.msearch(bodies)
+        bm25, versions = legs.scored(replies[0])
+        knn: dict[str, float] | None = None
+        if encoded is not None:
+            knn, knn_versions = legs.scored(replies[1])
+            versions |= knn_versions
+        terms, n_chunks = legs.term_stats(replies[-1]) if with_terms else ((), 0)
+
+        ranking = self.rank(bm25, knn, versions, encoded, clock)
+        if ranking.n_without_tokens:
+            degraded.append("tokens_missing")
+        with clock.measure("fetch_passages"):
+            passages = self._current(chunks, ranking, from_ + size)
+        passages = self._cross_encoded(text, passages, clock)
+        return PreparedSearch(
+            result=SearchResult(
+                query=text,
+                passages=tuple(passages[from_ : from_ + size]),
+                total=int(replies[0]["hits"]["total"]["value"]),
+                stages=tuple(clock.stages),
+                models=self.models(),
+                degraded=tuple(degraded),
+            ),
+            terms=terms,
+            n_chunks=n_chunks,
+        )
+
+    def models(self) -> dict[str, str]:
+        """Ids of what ranks."""
+        return {"encoder": self._encoder.id_if_loaded or "none", "reranker": self._reranker.reranker_id}
+
+    def rank(
+        self,
+        bm25: Mapping[str, float],
+        knn: Mapping[str, float] | None,
+        versions: Mapping[str, ChunkVersion],
+        encoded: Encoded | None,
+        clock: Clock,
+        *,
+        k1: int | None = None,
+    ) -> Ranking:
+        """First-stage scores to the final order; late interaction sees the best ``k1``.
+
+        ``versions`` holds every candidate; its order breaks ties.
+        """
+        with clock.measure("fuse"):
+            first = fusion.first_stage(bm25, knn, list(versions), self._config)
+            order = fusion.ranked(first)
+        head, tail = order[: k1 or self._k1], order[k1 or self._k1 :]
+        late: Mapping[str, float] = {}
+        fused = {key: first[key] for key in head}
+        if encoded is not None and head:
+            outcome = late_interaction(encoded.tokens, {key: versions[key] for key in head}, self._tokens())
+            clock.stages.extend(outcome.stages)
+            late = outcome.scores
+            fused = fusion.with_maxsim(fused, late, len(encoded.tokens), self._config)
+        scores: dict[str, dict[str, float]] = {}
+        for key in order:
+            scores[key] = {"first_stage": first[key]}
+            for name, leg in (("bm25", bm25), ("knn", knn or {}), ("maxsim", late), ("fused", fused)):
+                if key in leg:
+                    scores[key][name] = leg[key]
+        missing = sum(1 for key in head if key not in late) if encoded is not None else 0
+        return Ranking(
+            order=(*fusion.ranked(fused), *tail), versions=versions, scores=scores, n_without_tokens=missing
+        )
+
+    def _encoded(self, text: str, clock: Clock, degraded: list[str]) -> Encoded | None:
+        if self._encoder.latin_only and latin_share(text) < _MIN_LATIN_SHARE:
+            degraded.append("semantic_stages_skipped:encoder_lacks_language")
+            return None
+        try:
+            with clock.measure("encode_query"):
+                encoder = self._encoder.get()
+                encoded = encoder.encode_query(text)
+        except ConfigError as exc:
+            if exc.code == "encoder_mismatch":
+                raise
+            degraded.append(f"semantic_stages_skipped:{exc.code}")
+            return None
+        return encoded
+
+    def _current(self, chunks: ChunkIndex, ranking: Ranking, wanted: int) -> list[Passage]:
+        """The best ``wanted`` passages of their sources' current versions, in the versions that were scored."""
+        sources = SourceIndex(self._indices)
+        out: list[Passage] = []
+        position = 0
+        while len(out) < wanted and position < len(ranking.order):
+            block = ranking.order[position : position + wanted - len(out) + _FETCH_MARGIN]
+            position += len(block)
+            found = chunks.get_passages({key: ranking.versions[key] for key in block})
+            current = sources.current_versions(p.chunk.provenance.source_id for p in found.values())
+            for key in block:
+                passage = found.get(key)
+                if passage is not None and is_current(passage, current):
+                    out.append(passage)
+        place = {key: i + 1 for i, key in enumerate(ranking.order)}
+        return [
+            replace(
+                passage,
+                scores=tuple(
+                    StageScore(stage=stage, score=score, rank=place[passage.chunk.chunk_id])
+                    for stage, score in ranking.scores[passage.chunk.chunk_id].items()
+                ),
+            )
+            for passage in out[:wanted]
+        ]
+
+    def _cross_encoded(self, text: str, passages: Sequence[Passage], clock: Clock) -> list[Passage]:
+        head = list(passages[:_CROSS_ENCODE])
+        with clock.measure("cross_encode"):
+            scores = self._reranker.rerank(text, [p.chunk.text for p in head]) if head else None
+        if scores is None:
+            return list(passages)
+        by_id = {p.chunk.chunk_id: score for p, score in zip(head, scores, strict=True)}
+        rank = {key: i + 1 for i, key in enumerate(fusion.ranked(by_id))}
+        scored = [
+            replace(p, scores=(*p.scores, StageScore(stage="cross_encoder", score=by_id[k], rank=rank[k])))
+            for p in head
+            for k in [p.chunk.chunk_id]
+        ]
+        return [*sorted(scored, key=lambda p: rank[p.chunk.chunk_id]), *passages[_CROSS_ENCODE:]]
+
+
+def is_current(passage: Passage, current: Mapping[str, tuple[str, str, str]]) -> bool:
+    """Whether a passage belongs to the version that its source's record names."""
+    p = passage.chunk.provenance
+    return current.get(p.source_id) == (p.content_hash, str(p.extractor), str(p.chunker))

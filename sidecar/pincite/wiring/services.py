@@ -1,0 +1,291 @@
+"""All composed flows of one process, built from settings. Thread-safe; parts are made at first use."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from pincite.adapters.opensearch import Cluster
+from pincite.adapters.opensearch_answers import AnswerIndex
+from pincite.adapters.opensearch_chunks import ChunkIndex, StoredTokens
+from pincite.adapters.opensearch_indices import Indices, InitReport
+from pincite.adapters.opensearch_sources import SourceIndex, StoredRecord
+from pincite.adapters.token_cache import TokenCache
+from pincite.domain.errors import ConfigError, NotFound, PinciteError, UserError
+from pincite.domain.protocols import Encoder, TokenStore
+from pincite.domain.types import SearchFilter, SearchResult
+from pincite.ingest import chunk_forensic
+from pincite.kernels.maxsim import maxsim_many
+from pincite.rank.fusion import FusionConfig
+from pincite.wiring.access import open_cluster
+from pincite.wiring.answer_flow import AnswerFlow
+from pincite.wiring.generators import build_answerer
+from pincite.wiring.hook_flow import HookFlow
+from pincite.wiring.ingest_flow import IngestFlow, IngestOptions, IngestReport, Progress, remove_source
+from pincite.wiring.parts import LazyEncoder, expected_model, load_reranker, model_of
+from pincite.wiring.search_flow import SearchFlow
+from pincite.wiring.settings import Settings
+from pincite.wiring.sources import extractor_set, tokenizer
+from pincite.wiring.views import PassageViews
+
+if TYPE_CHECKING:
+    from pincite.adapters.opensearch_indices import IndexModel
+    from pincite.answer.compose import Answerer
+    from pincite.ingest.walk import Walked
+
+
+class Services:
+    """What the entry points call.
+
+    Args:
+        settings: The settings; nothing below reads the environment.
+        progress: Told in one line each what takes long (the embedded cluster's start).
+    """
+
+    def __init__(self, settings: Settings, *, progress: Callable[[str], None] = lambda _: None) -> None:
+        self.settings = settings
+        self._progress = progress
+        self._encoder = LazyEncoder(settings.encoder, check=self._check_encoder)
+        self._init_lock = threading.Lock()
+        self._ready_model: IndexModel | None = None
+
+    # -- parts -------------------------------------------------------------------------------------
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """The cluster; the embedded one is started when none is configured."""
+        return open_cluster(self.settings, self._progress)
+
+    @cached_property
+    def indices(self) -> Indices:
+        """The installation's indices."""
+        return Indices(self.cluster, self.settings.index_prefix)
+
+    @cached_property
+    def _sources(self) -> SourceIndex:
+        return SourceIndex(self.indices)
+
+    @cached_property
+    def _tokens(self) -> TokenStore:
+        cache = TokenCache(self.settings.sidecar.cache_mb * 2**20)
+        return StoredTokens(self.indices, cache, self._encoder.get().token_dim)
+
+    @cached_property
+    def _search(self) -> SearchFlow:
+        r = self.settings.retrieval
+        return SearchFlow(
+            self.indices,
+            encoder=self._encoder,
+            tokens=lambda: self._tokens,
+            reranker=load_reranker(self.settings.reranker),
+            config=FusionConfig(weight_knn=r.weight_knn, weight_maxsim=r.weight_maxsim, method=r.fusion),
+            k1=r.k1,
+        )
+
+    @cached_property
+    def _hook(self) -> HookFlow:
+        return HookFlow(self._search, encoder=self._encoder)
+
+    @cached_property
+    def _answerer(self) -> Answerer:
+        return build_answerer(self.settings, self._encoder)
+
+    @cached_property
+    def _answers(self) -> AnswerFlow:
+        return AnswerFlow(
+            self.indices,
+            search=self._search,
+            answerer=lambda: self._answerer,
+            k2=self.settings.retrieval.k2,
+            publish=self._publisher(),
+        )
+
+    def _publisher(self) -> Callable[[str], None] | None:
+        url, queue = self.settings.broker.url, self.settings.broker.queue
+        if url is None:
+            return None
+
+        def publish(answer_id: str) -> None:
+            from pincite.adapters.broker import publish_answer
+
+            publish_answer(url.get_secret_value(), queue, answer_id)
+
+        return publish
+
+    # -- set-up ------------------------------------------------------------------------------------
+
+    def init(self) -> InitReport:
+        """Install what is missing in the cluster."""
+        model = expected_model(self.settings.encoder, chunk_forensic.CHUNKER)
+        report = self.indices.init(model)
+        self._ready_model = model
+        return report
+
+    def _require_index(self) -> IndexModel:
+        """The index's model; the index is made when there is none.
+
+        Raises:
+            ConfigError: ``encoder_mismatch``.
+        """
+        with self._init_lock:
+            if self._ready_model is None:
+                model = expected_model(self.settings.encoder, chunk_forensic.CHUNKER)
+                if not self.indices.check_model(model):
+                    self._progress("No Pincite index yet: creating it.")
+                    self.indices.init(model)
+                self._ready_model = model
+            return self._ready_model
+
+    def _check_encoder(self, encoder: Encoder) -> None:
+        self.indices.check_model(model_of(encoder, chunk_forensic.CHUNKER))
+
+    # -- ingest ------------------------------------------------------------------------------------
+
+    def ingest(self, found: Walked, options: IngestOptions, progress: Progress | None = None) -> IngestReport:
+        """Take files in."""
+        model = self._require_index()
+        flow = IngestFlow(
+            self._sources,
+            extractors=extractor_set(),
+            tokenizer=tokenizer(),
+            encoder=self._encoder.get,
+            encoder_id=model.encoder_id,
+            codec_id=model.token_format,
+        )
+        return flow.run(found, options, progress)
+
+    def sources(self) -> list[dict[str, Any]]:
+        """Records of all sources, by file name."""
+        self._require_index()
+        self.indices.refresh("records")
+        return [dict(record) for record in self._sources.records()]
+
+    def delete_source(self, name: str) -> int:
+        """Take a source out by file name or id; returns the number of its chunks.
+
+        Raises:
+            NotFound: ``source_unknown``.
+            UserError: ``source_ambiguous``.
+        """
+        self._require_index()
+        named = self._sources.records_named(name)
+        if not named:
+            raise NotFound(
+                "source_unknown",
+                f"There is no source {name!r}.",
+                mend="`pincite sources` lists what is in.",
+                subject=name,
+            )
+        if len(named) > 1:
+            raise UserError(
+                "source_ambiguous",
+                f"{len(named)} sources are named {name!r}: {', '.join(r['source_id'] for r in named)}.",
+                mend="Name it by its source id.",
+                subject=name,
+            )
+        record = self._sources.get(named[0]["source_id"])
+        return remove_source(self._sources, record) if isinstance(record, StoredRecord) else 0
+
+    # -- search and answers ------------------------------------------------------------------------
+
+    def search(
+        self, query: str, *, size: int = 10, from_: int = 0, filters: SearchFilter, caller: str | None
+    ) -> SearchResult:
+        """Passages, best first."""
+        self._require_index()
+        return self._search.search(query, size=size, from_=from_, filters=filters, caller=caller).result
+
+    def ask(self, question: str, *, filters: SearchFilter, caller: str | None) -> dict[str, Any]:
+        """The answer document: done when it is made in this process, queued when a worker makes it."""
+        self._require_index()
+        return self._answers.ask(question, filters=filters, caller=caller)
+
+    def ask_and_wait(
+        self, question: str, *, filters: SearchFilter, caller: str | None, wait_s: float
+    ) -> dict[str, Any]:
+        """The same, but waits for the worker."""
+        document = self.ask(question, filters=filters, caller=caller)
+        if document["state"] == "done":
+            return document
+        return self._answers.wait(document["answer_id"], caller=caller, wait_s=wait_s)
+
+    def get_answer(self, answer_id: str, *, caller: str | None) -> dict[str, Any]:
+        """The answer document as it is now.
+
+        Raises:
+            NotFound: ``answer_unknown``.
+        """
+        return dict(AnswerIndex(self.indices, caller).get(answer_id).document)
+
+    def run_answer(self, answer_id: str) -> dict[str, Any]:
+        """The worker's: generate, validate, persist. Idempotent."""
+        return self._answers.run(answer_id)
+
+    def requeue(self, *, older_than_s: float) -> list[str]:
+        """Hand unfinished answers to a worker again; returns their ids."""
+        return self._answers.requeue(older_than_s=older_than_s)
+
+    def show(self, citation: str, *, context_chars: int, caller: str | None) -> list[dict[str, Any]]:
+        """Cited passages in their context."""
+        self._require_index()
+        return PassageViews(
+            ChunkIndex(self.indices, caller), AnswerIndex(self.indices, caller), self._sources
+        ).show(citation, context_chars=context_chars)
+
+    # -- the sidecar's -----------------------------------------------------------------------------
+
+    def hook_rerank(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Rerank the hook's candidates."""
+        return self._hook.rerank(request)
+
+    def rerank(self, query: str, documents: list[str]) -> list[float]:
+        """One finite score a document: the cross-encoder's, else MaxSim over the query's tokens."""
+        scores = load_reranker(self.settings.reranker).rerank(query, documents)
+        if scores is not None:
+            return scores
+        encoder = self._encoder.get()
+        encoded = encoder.encode_query(query)
+        passages = encoder.encode_passages(documents)
+        n_tokens = max(len(encoded.tokens), 1)
+        return [s / n_tokens for s in maxsim_many(encoded.tokens, [p.tokens for p in passages])]
+
+    def embed(self, texts: list[str], *, kind: Literal["passage", "query"]) -> dict[str, Any]:
+        """Pooled vectors of texts."""
+        encoder = self._encoder.get()
+        encoded = (
+            encoder.encode_passages(texts) if kind == "passage" else [encoder.encode_query(text) for text in texts]
+        )
+        return {
+            "model": encoder.encoder_id,
+            "dim": encoder.dim,
+            "vectors": [[float(x) for x in e.pooled] for e in encoded],
+        }
+
+    def readiness(self) -> list[dict[str, Any]]:
+        """Checks ``{name, ok, detail}``: the cluster, the index, the encoder."""
+        checks: list[tuple[str, Callable[[], str]]] = [
+            ("cluster", lambda: f"{self.cluster.info(timeout_s=5)['version']['number']} at {self.cluster.url}"),
+            ("index", lambda: self._require_index().encoder_id),
+            ("encoder", lambda: self._encoder.get().encoder_id),
+        ]
+        out = []
+        for name, check in checks:
+            try:
+                out.append({"name": name, "ok": True, "detail": check()})
+            except PinciteError as exc:
+                out.append({"name": name, "ok": False, "detail": f"{exc.code}: {exc.message}"})
+        return out
+
+    def warm(self) -> None:
+        """Load the encoder now rather than at the first request."""
+        try:
+            self._encoder.get()
+        except ConfigError as exc:
+            self._progress(f"The encoder is not ready: {exc.message}")
+
+    def close(self) -> None:
+        """Let go of connections."""
+        if "cluster" in self.__dict__:
+            self.cluster.close()
