@@ -22,7 +22,7 @@ from pincite.wiring.settings import load_settings
 from pincite.worker.run import probe
 
 _SUPPORT = Path(__file__).parents[1] / "support"
-_WAIT_S = 60.0
+_WAIT_S = 20.0
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +106,8 @@ class Bench:
     def dead(self) -> int:
         return broker.queue_state(self.server.url, broker.dead_queue_name(self.queue))[0]
 
-    def log(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (self.folder / "worker.log").read_text().splitlines()]
+    def log(self) -> str:
+        return (self.folder / "worker.log").read_text()
 
 
 @pytest.fixture
@@ -129,8 +129,8 @@ def test_an_answer_is_made_once_and_its_message_acknowledged(bench: Bench) -> No
     assert worker.returncode == 0
     assert bench.made() == [answer_id, second]
     assert (bench.waiting(), bench.dead()) == (0, 0)
-    # Every line of the log is JSON, and none is a traceback.
-    assert not [line for line in bench.log() if line.get("exception")]
+    assert '"event": "answer_done"' in bench.log()
+    assert "Traceback" not in bench.log()
 
 
 def test_a_worker_killed_in_the_middle_loses_nothing(bench: Bench) -> None:
