@@ -92,9 +92,7 @@ class Bench:
         return document
 
     def done(self, answer_id: str) -> dict[str, Any]:
-        return dict(
-            eventually(lambda: d if (d := self.document(answer_id))["state"] == "done" else None)
-        )
+        return dict(eventually(lambda: d if (d := self.document(answer_id))["state"] == "done" else None))
 
     def made(self) -> list[str]:
         log = self.folder / "made.log"
@@ -216,6 +214,7 @@ _EMBED = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
         (json.dumps([["0" * 32], {}, _EMBED]).encode(), "application/json", {}),
         (json.dumps([["0" * 32], {}, _EMBED]).encode(), "application/json", {"task": broker.TASK}),
         (json.dumps([["0" * 32], {}, _EMBED]).encode(), "application/json", {**_HEADERS, "eta": "soon"}),
+        (b"[" * 100_000, "application/json", _HEADERS),
     ],
     ids=[
         "not_json",
@@ -233,6 +232,7 @@ _EMBED = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
         "no_headers",
         "no_id",
         "bad_eta",
+        "deep",
     ],
 )
 def test_a_poisonous_message_is_dead_and_does_not_block(

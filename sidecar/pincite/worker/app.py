@@ -17,7 +17,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 import structlog
 from celery import Celery
@@ -118,17 +117,13 @@ def make_app(
     )
     failures_in_a_row = 0
 
-    @app.task(name=broker.TASK, ignore_result=True, max_retries=0, typing=False)
-    def run(*args: Any, **kwargs: Any) -> None:
+    @app.task(name=broker.TASK, ignore_result=True, max_retries=0)
+    def run(answer_id: str) -> None:
         nonlocal failures_in_a_row
-        answer_id = args[0] if len(args) == 1 and not kwargs else None
-        if not broker.is_answer_id(answer_id):
-            _log.error("message_poisonous", why="not an answer id")
-            raise Reject("not an answer id", requeue=False)
         structlog.contextvars.bind_contextvars(answer_id=answer_id)
         began = time.monotonic()
         try:
-            document = services.get().run_answer(str(answer_id))
+            document = services.get().run_answer(answer_id)
         except SoftTimeLimitExceeded:
             _log.warning("answer_overran", limit_s=soft_limit_s)
             raise Reject("time limit", requeue=True) from None
