@@ -11,12 +11,9 @@ import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Any
 
 from pincite.domain.errors import ConfigError, UpstreamError
-
-if TYPE_CHECKING:
-    from kombu import Connection, Queue
 
 TASK = "pincite.answer.run"
 _HEADERS = frozenset({"lang", "task", "id", "root_id", "parent_id"})
@@ -62,7 +59,7 @@ def dead_queue_name(queue: str) -> str:
     return f"{queue}.dead"
 
 
-def work_queue(queue: str) -> Queue:
+def work_queue(queue: str) -> Any:
     """The queue of work: durable; what is rejected for good is dead-lettered."""
     from kombu import Exchange, Queue
 
@@ -78,7 +75,7 @@ def work_queue(queue: str) -> Queue:
     )
 
 
-def dead_queue(queue: str) -> Queue:
+def dead_queue(queue: str) -> Any:
     """The queue of dead letters: durable, bounded."""
     from kombu import Exchange, Queue
 
@@ -98,13 +95,13 @@ def shown_url(url: str) -> str:
 
 
 @contextmanager
-def _connected(url: str, timeout_s: float) -> Iterator[Connection]:
+def _connected(url: str, timeout_s: float) -> Iterator[Any]:
     """A connection with publisher confirms; broker and network errors become ours."""
     from amqp.exceptions import AMQPError, PreconditionFailed
     from kombu import Connection
     from kombu.exceptions import KombuError
 
-    connection = Connection(
+    connection: Any = Connection(
         url, connect_timeout=timeout_s, transport_options={"confirm_publish": True, "max_retries": 0}
     )
     try:

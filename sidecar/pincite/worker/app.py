@@ -17,6 +17,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import structlog
 from celery import Celery
@@ -69,7 +70,7 @@ def make_app(
     soft_limit_s: float = SOFT_LIMIT_S,
     hard_limit_s: float = HARD_LIMIT_S,
     pauses_s: tuple[float, ...] = _PAUSES_S,
-) -> Celery:
+) -> Any:
     """The Celery app with its one task.
 
     Args:
@@ -80,7 +81,7 @@ def make_app(
         hard_limit_s: Seconds after which its process is killed.
         pauses_s: Pauses before a message goes back, growing with each failure in a row.
     """
-    app = Celery("pincite", broker=url, set_as_current=False)
+    app: Any = Celery("pincite", broker=url, set_as_current=False)
     work = broker.work_queue(queue)
     app.conf.update(
         task_queues=[work],
@@ -117,7 +118,6 @@ def make_app(
     )
     failures_in_a_row = 0
 
-    @app.task(name=broker.TASK, ignore_result=True, max_retries=0)
     def run(answer_id: str) -> None:
         nonlocal failures_in_a_row
         structlog.contextvars.bind_contextvars(answer_id=answer_id)
@@ -149,6 +149,7 @@ def make_app(
         finally:
             structlog.contextvars.unbind_contextvars("answer_id")
 
+    app.task(run, name=broker.TASK, ignore_result=True, max_retries=0)
     return app
 
 

@@ -17,7 +17,7 @@ from pincite.adapters import broker
 _log = structlog.stdlib.get_logger(__name__)
 
 
-class DeadLetteringConsumer(Consumer):  # type: ignore[misc]  # celery ships no types
+class DeadLetteringConsumer(Consumer):
     """Rejects what is not a task of ours; the queue's dead-letter exchange takes it."""
 
     def connect(self) -> Any:
