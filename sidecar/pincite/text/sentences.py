@@ -95,6 +95,9 @@ class LegalSentenceSplitter:
         """Ends of sentences inside a block, increasing. Line breaks are spaces to the library."""
         import sentencex
 
+        body = block.strip()
+        if body.isascii() and not any(mark in body[:-1] for mark in ".!?"):
+            return []  # as most lines of a list: nothing for the library to find
         flat = _SPACE_RUN.sub(" ", block)
         ends: list[int] = []
         last = 0
@@ -179,11 +182,11 @@ def _blocks(text: str) -> list[tuple[int, int]]:
     blocks: list[tuple[int, int]] = []
     begin = lines[0][0]
     closed = True  # True: the line before ended its block
-    for number, (start, _) in enumerate(lines):
-        raw = text[slice(*lines[number])]
+    for number, (start, end) in enumerate(lines):
+        raw = text[start:end]
         before = bodies[number - 1] if number else ""
         alone = _stands_alone(raw, number, bodies, capital)
-        item = bool(_LIST_ITEM.match(raw)) and not _GOES_ON.search(before[-40:])
+        item = bool(bodies[number]) and bool(_LIST_ITEM.match(raw)) and not _GOES_ON.search(before[-40:])
         if number and (closed or alone or item or not bodies[number]):
             blocks.append((begin, start))
             begin = start
