@@ -3,7 +3,7 @@
 import codecs
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pincite.domain.errors import SourceError
@@ -24,6 +24,7 @@ def code(raw: bytes) -> str:
     return caught.value.code
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_text_survives_every_supported_encoding(text: str) -> None:
     plain = text.encode("utf-8")
@@ -35,6 +36,7 @@ def test_text_survives_every_supported_encoding(text: str) -> None:
     assert decode_text(codecs.BOM_UTF16_BE + text.encode("utf-16-be"), file_name="t") == text
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_give_text_or_a_named_error(raw: bytes) -> None:
     try:
