@@ -2,7 +2,7 @@
 
 A verbatim sentence always overlaps with the passage that it stands in, so the validators cannot tell a
 quote that answers from one that does not. This score can refuse. It is a logistic function of a few
-features; the weights were fitted by ``benchmarks/refusal/fit.py`` and are fixed here.
+features; the weights are fixed, fitted by ``benchmarks/refusal/fit.py``.
 """
 
 from __future__ import annotations

@@ -19,9 +19,7 @@ _JOINERS = (
 _REGION = regex.compile(rf"[^{_JOINERS}]?+(?:[{_JOINERS}]++[^{_JOINERS}]?+)++")
 # ``\X`` counts the flags before it each time, which is quadratic over a long row of them. A match that
 # starts on a flag starts on its first half, so its cluster can be written out.
-_CLUSTER = regex.compile(
-    r"\p{GCB=Regional_Indicator}{1,2}+[\p{GCB=Extend}\p{GCB=SpacingMark}\p{GCB=ZWJ}]*+|\X"
-)
+_CLUSTER = regex.compile(r"\p{GCB=Regional_Indicator}{1,2}+[\p{GCB=Extend}\p{GCB=SpacingMark}\p{GCB=ZWJ}]*+|\X")
 
 
 class Graphemes:
