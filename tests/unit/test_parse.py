@@ -37,7 +37,7 @@ def ids_and_errors(text: str) -> tuple[str, list[str], list[str]]:
         ("租金到期【ｃ１２３４ａｂｃｄ】。", "租金到期。", ["c1234abcd"]),
         ("Rent [C1234ABCD] is due.", "Rent is due.", ["c1234abcd"]),
         ("Rent is due (c1234abcd).", "Rent is due.", ["c1234abcd"]),
-        ("Rent is due `[c1234abcd]`.", "Rent is due `[c1234abcd]`.", ["c1234abcd"]),
+        ("Rent is due `[c1234abcd]`.", "Rent is due.", ["c1234abcd"]),
         ("Rent is due [c1234abcd](https://evil.example).", "Rent is due.", ["c1234abcd"]),
         ("See [Company] and x[i] and [●].", "See [Company] and x[i] and [●].", []),
         ("Code `a[0]` stays.", "Code `a[0]` stays.", []),
@@ -45,8 +45,6 @@ def ids_and_errors(text: str) -> tuple[str, list[str], list[str]]:
     ],
 )
 def test_markers_that_resolve_and_brackets_that_are_text(text: str, shown: str, ids: list[str]) -> None:
-    if "`[c1234abcd]`" in shown:
-        shown = "Rent is due."
     assert ids_and_errors(text) == (shown, ids, [])
 
 
@@ -60,8 +58,6 @@ def test_markers_that_resolve_and_brackets_that_are_text(text: str, shown: str, 
 )  # fmt: skip
 def test_markers_that_are_none_are_errors_and_are_not_shown(marker: str) -> None:
     text, _, errors = ids_and_errors(f"Rent is due {marker}.")
-    if marker == "[citation needed]":
-        marker = "citation needed"
     assert errors, marker
     assert text == "Rent is due."
 
@@ -117,7 +113,9 @@ def test_whatever_comes_in_the_text_maps_back_and_no_marker_is_shown(text: str) 
     assert parsed.raw(Span(start=0, end=0), ()) == ""
 
 
-@pytest.mark.parametrize("piece", ["[", "[c1234abcd", "[[1]", "(", "`", "](", "[a](", "<http:", "```\n", "[1] ", "c1"])
+@pytest.mark.parametrize(
+    "piece", ["[", "[c1234abcd", "[[1]", "(", "`", "](", "[a](", "<http:", "```\n", "[1] ", "c1"]
+)
 def test_parsing_is_linear(piece: str) -> None:
     def took(n: int) -> float:
         text = piece * (n // len(piece))
