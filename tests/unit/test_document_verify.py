@@ -154,7 +154,7 @@ def _reworded(text: str) -> Change:
 
 
 FALSIFIED: dict[str, tuple[Change, str]] = {
-    "a changed character": (_citation(lambda c: c.update(quote=c["quote"].replace("sixty", "sixly"))), "quote"),
+    "a changed character": (_citation(lambda c: c.update(quote=c["quote"][:-2] + "~.")), "quote"),
     "start off by one": (_citation(lambda c: c.update(char_start=c["char_start"] + 1)), "quote"),
     "end off by one": (_citation(lambda c: c.update(char_end=c["char_end"] - 1)), "quote"),
     "both off by one": (

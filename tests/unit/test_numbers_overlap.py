@@ -58,6 +58,7 @@ def test_numbers_that_stand(sentence: str, cited: str) -> None:
         ("第31条适用。", "第三十条"),
         ("Within 30 days.", "within sixty days"),
         ("Within 30 days.", ""),
+        ("Within ninety (90) days.", "within sixty (60) days"),
     ],
 )
 def test_numbers_that_do_not_stand(sentence: str, cited: str) -> None:

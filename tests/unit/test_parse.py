@@ -52,8 +52,8 @@ def test_markers_that_resolve_and_brackets_that_are_text(text: str, shown: str, 
     "marker",
     [
         "[1]", "[0]", "[12]", "[^1]", "[#3]", "[1, 2]", "[1-3]", "[c99999999]", "[c0]", "[cXXXXXXXX]", "[source]",
-        "[Source 1]", "[doc 2]", "[citation needed]", "[citation_id]", "[passage 3]", "【3†source】", "（c99999999）",
-        "[id]", "[c1234abcd, c99999999]", "[c1234abcd, p. 3]", "c99999999",
+        "[Source 1]", "[doc 2]", "[citation needed]", "[citation_id]", "[passage 3]", "【3†source】",
+        "（c99999999）", "[id]", "[c1234abcd, c99999999]", "[c1234abcd, p. 3]", "c99999999",
     ],
 )  # fmt: skip
 def test_markers_that_are_none_are_errors_and_are_not_shown(marker: str) -> None:
