@@ -10,9 +10,9 @@ from pincite.domain.errors import SourceError
 from pincite.text.decode import decode_text
 
 # Any text that is text: code points without surrogates, NUL and the other C0 controls.
-TEXTS = st.text(
-    st.characters(exclude_categories=("Cs",), exclude_characters=[chr(c) for c in range(9)])
-).filter(lambda t: t.strip().strip("\ufeff").strip())
+TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters=[chr(c) for c in range(9)])).filter(
+    lambda t: t.strip().strip("\ufeff").strip()
+)
 
 
 def code(raw: bytes) -> str:
