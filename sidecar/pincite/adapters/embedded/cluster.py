@@ -66,7 +66,6 @@ class EmbeddedCluster:
         sidecar_urls: Where the plugin finds the sidecar.
         sidecar_token: The secret shared with the sidecar; None: the home's own (``sidecar_token()``).
         deadline_ms: The plugin's deadline; None: its default.
-        assembly_dir: Where assembled nodes are kept; None: in the home. Several homes may share one.
         progress: Told what takes time.
     """
 
@@ -82,7 +81,6 @@ class EmbeddedCluster:
     sidecar_urls: Sequence[str] = ("http://127.0.0.1:9280",)
     sidecar_token: str | None = field(default=None, repr=False)
     deadline_ms: int | None = None
-    assembly_dir: Path | None = None
     progress: Callable[[str], None] = to_stderr
 
     # ---- what callers use
@@ -247,7 +245,7 @@ class EmbeddedCluster:
                 )
         dead = [node for node in state.nodes if not is_alive(node.process)]
         if not dead:
-            self._wait(state, started=())
+            self._wait(state, started=state.nodes)
             return replace(self.status(), already_running=True)
         self.progress(f"starting {', '.join(node.name for node in dead)} again")
         jdk = find_jdk(Path(state.java_home))
@@ -256,7 +254,9 @@ class EmbeddedCluster:
         return self._launch(alive, names, jdk, user)
 
     def _assemble(self, jdk: Jdk, user: NodeUser) -> tuple[Path, str | None]:
-        root = self.assembly_dir or self._folder / "assembly"
+        # It may be a link: several homes can share one folder of assemblies.
+        link = self._folder / "assembly"
+        root = link.resolve()
         check_home(root, user)
         lock = locked(
             root / "lock",
@@ -269,7 +269,7 @@ class EmbeddedCluster:
             if self.with_plugin:
                 zip_file = plugin_zip(self.plugin_zip, root, jdk, self.progress)
                 folder, key = assembly.add_plugin(root, folder, zip_file, jdk, self.progress)
-            if self.assembly_dir is None:
+            if not link.is_symlink():
                 assembly.prune(root, folder)
         return folder, key
 
@@ -426,10 +426,8 @@ class EmbeddedCluster:
             yield
 
     def _data_nodes(self) -> list[str]:
-        try:
-            return sorted(path.name for path in (self._folder / "data").iterdir() if path.is_dir())
-        except OSError:
-            return []
+        """Names of the nodes that have written a cluster state, which a failed first start has not."""
+        return sorted({path.parents[3].name for path in (self._folder / "data").glob("*/nodes/*/_state/*")})
 
     def _is_ours(self, port: int) -> bool:
         answer = get_json(port, "/")
