@@ -144,6 +144,10 @@ def test_an_installation_that_is_at_fault_ends_the_sidecar(start: Callable[..., 
     assert "Traceback" not in sidecar.log()
 
 
+def test_an_unforeseen_error_at_the_start_ends_the_sidecar_too(start: Callable[..., Process]) -> None:
+    assert start("unforeseen").child.wait(60) != 0
+
+
 def test_an_open_address_with_a_token_is_served(start: Callable[..., Process]) -> None:
     sidecar = start(PINCITE_SIDECAR__HOST="0.0.0.0", PINCITE_SIDECAR__TOKEN="s3cret").ready()
     assert http("POST", f"{sidecar.url}/v1/rerank", RERANK)[0] == 401
