@@ -112,8 +112,7 @@ class Cluster:
         Raises:
             UpstreamError: the request as a whole failed. Item errors are the caller's to read.
         """
-        body = "".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in lines)
-        reply = self.request("POST", "/_bulk", body, params={"refresh": refresh}, timeout_s=120)
+        reply = self.request("POST", "/_bulk", ndjson(lines), params={"refresh": refresh}, timeout_s=120)
         return [next(iter(item.values())) for item in reply["items"]]
 
     def info(self, *, timeout_s: float | None = None) -> dict[str, Any]:
@@ -151,6 +150,11 @@ class Cluster:
         kind, reason = error_of(exc.info)
         status = exc.status_code if isinstance(exc.status_code, int) else 0
         return error_by_status(status, kind, reason, url=self.url, what=f"{method} {path}")
+
+
+def ndjson(lines: Iterable[Mapping[str, Any]]) -> str:
+    """Lines as newline-delimited JSON, the last one terminated too."""
+    return "".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in lines)
 
 
 def error_by_status(status: int, kind: str, reason: str, *, url: str, what: str) -> Exception:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pincite.adapters.chunk_documents import from_source
-from pincite.adapters.opensearch import Cluster, error_by_status, error_of
+from pincite.adapters.opensearch import Cluster, error_by_status, error_of, ndjson
 from pincite.adapters.opensearch_indices import Indices
 from pincite.adapters.token_cache import TokenCache
 from pincite.domain.errors import ContractError
@@ -47,7 +47,7 @@ class ChunkIndex:
         lines: list[Mapping[str, Any]] = []
         for body in bodies:
             lines += [{"index": self._alias}, body]
-        reply = self._cluster.request("POST", "/_msearch", lines, caller=self._caller)
+        reply = self._cluster.request("POST", "/_msearch", ndjson(lines), caller=self._caller)
         for one in reply["responses"]:
             if "error" in one:
                 kind, reason = error_of(one)

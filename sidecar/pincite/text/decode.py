@@ -100,7 +100,7 @@ def _decode(raw: bytes, file_name: str) -> str:
 def _looks_like_utf16(raw: bytes) -> bool:
     """Latin text in UTF-16 has a NUL in nearly every second byte, all on the same side."""
     even, odd = raw[0::2].count(0), raw[1::2].count(0)
-    return len(raw) % 2 == 0 and max(even, odd) > 0.3 * len(raw) / 2 and min(even, odd) == 0
+    return len(raw) % 2 == 0 and max(even, odd) > 0.7 * len(raw) / 2 and min(even, odd) == 0
 
 
 def _empty(file_name: str) -> SourceError:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote
 
-_UNDERSCORE_ESCAPE = re.compile(r"_(20|26|2C|2F|28|29)(?=[^0-9]|$)", re.IGNORECASE)
+# ``_20`` for ``%20``, where a word follows; not the 20 of "on_20_May" or "the_20th".
+_UNDERSCORE_SPACE = re.compile(r"_20(?=[^\W\d_])(?!th\b)")
 _SEPARATORS = re.compile(r"[\s_]+")
 _DASH_BETWEEN_WORDS = re.compile(r"(?<=\w)-(?=\w)")
 _MAX_CHARS = 200
@@ -22,13 +23,13 @@ def title_from_file_name(file_name: str) -> str:
     """
     name = file_name.rsplit("/", 1)[-1]
     stem, dot, suffix = name.rpartition(".")
-    if not (dot and stem and 1 <= len(suffix) <= 8 and suffix.isalnum()):
+    if not (dot and stem and 1 <= len(suffix) <= 8 and suffix.isalnum() and not suffix.isdigit()):
         stem = name
     try:
         words = unquote(stem, errors="strict")
     except UnicodeDecodeError:
         words = stem
-    words = _UNDERSCORE_ESCAPE.sub(lambda m: chr(int(m[1], 16)), words)
+    words = _UNDERSCORE_SPACE.sub(" ", words)
     words = _DASH_BETWEEN_WORDS.sub(" ", words.replace("_", " "))
     words = "".join(c if c.isprintable() else " " for c in words)
     words = _SEPARATORS.sub(" ", words).strip(" -.")

@@ -191,7 +191,7 @@ class AnswerFlow:
 
 def answerer_models(answerer: Answerer) -> dict[str, str]:
     """Ids of what makes and checks answers."""
-    return {"generator": answerer.generator_id, **{f"validator.{v.id}": str(v) for v in answerer.validators}}
+    return {"generator": answerer.generator_id, "validators": ",".join(answerer.validator_ids)}
 
 
 def _now() -> str:

@@ -1,1 +1,1 @@
-"""The Celery worker."""
+"""The worker: takes answer ids from RabbitMQ and makes the answers."""

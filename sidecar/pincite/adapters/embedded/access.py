@@ -87,24 +87,29 @@ def closed_folder(path: Path, user: NodeUser) -> Path | None:
     return None
 
 
+def inspect_home(home: Path, user: NodeUser) -> None:
+    """Looks whether ``home`` can be made, written and reached. Makes nothing.
+
+    Raises:
+        ConfigError: ``home_unreachable`` or ``home_unwritable``, naming the folder.
+    """
+    closed = closed_folder(home, user) if user.dropped else None
+    if closed is not None and closed != home:
+        raise _unreachable(closed, home, user)
+    nearest = nearest_existing(home)
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        why = f"{nearest} is not a folder" if not nearest.is_dir() else f"{nearest} does not allow it"
+        raise _unwritable(home, why)
+
+
 def check_home(home: Path, user: NodeUser) -> None:
     """Makes sure that the home exists, that we can write there and that ``user`` can reach it.
 
     Raises:
         ConfigError: ``home_unreachable`` or ``home_unwritable``, naming the folder.
     """
-    closed = closed_folder(home, user) if user.dropped else None
-    if closed is not None:
-        raise ConfigError(
-            "home_unreachable",
-            f"The user {user.name}, which runs the embedded node, cannot enter {closed} "
-            f"on the way to {home}.",
-            mend="Set PINCITE_HOME to a folder that every user can reach, for instance /var/lib/pincite, "
-            f"or open the folder with: chmod o+x {closed}",
-            subject=str(closed),
-        )
+    inspect_home(home, user)
     try:
-        # Two steps: the parents get the caller's umask, the home itself must be open to the node's user.
         home.mkdir(parents=True, exist_ok=True)
         if user.dropped and not can_enter(home, user):
             home.chmod(0o755)
@@ -112,20 +117,35 @@ def check_home(home: Path, user: NodeUser) -> None:
         probe.touch()
         probe.unlink()
     except OSError as exc:
-        raise ConfigError(
-            "home_unwritable",
-            f"Pincite's home {home} cannot be written: {exc.strerror or exc}.",
-            mend="Set PINCITE_HOME to a folder that you can write.",
-            subject=str(home),
-        ) from None
+        raise _unwritable(home, exc.strerror or str(exc)) from None
     closed = closed_folder(home, user) if user.dropped else None
-    if closed is not None:  # parents that we have just made under a strict umask
-        raise ConfigError(
-            "home_unreachable",
-            f"The user {user.name} cannot enter {closed}, which was made under a strict umask.",
-            mend=f"Run: chmod o+x {closed}",
-            subject=str(closed),
-        )
+    if closed is not None:  # a parent that we have just made under a strict umask
+        raise _unreachable(closed, home, user)
+
+
+def nearest_existing(path: Path) -> Path:
+    """The path itself or the nearest parent that exists."""
+    path = path.absolute()
+    return next(folder for folder in (path, *path.parents) if folder.exists())
+
+
+def _unreachable(closed: Path, home: Path, user: NodeUser) -> ConfigError:
+    return ConfigError(
+        "home_unreachable",
+        f"The user {user.name}, which runs the embedded node, cannot enter {closed} on the way to {home}.",
+        mend="Set PINCITE_HOME to a folder that every user can reach, for instance /var/lib/pincite, "
+        f"or open the folder with: chmod o+x {closed}",
+        subject=str(closed),
+    )
+
+
+def _unwritable(home: Path, why: str) -> ConfigError:
+    return ConfigError(
+        "home_unwritable",
+        f"Pincite's home {home} cannot be written: {why}.",
+        mend="Set PINCITE_HOME to a folder that you can write.",
+        subject=str(home),
+    )
 
 
 def make_open_folder(folder: Path) -> Path:

@@ -13,7 +13,6 @@ import json
 import os
 import shutil
 import subprocess
-import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -26,7 +25,7 @@ POM = Path(__file__).with_name("node.pom.xml")
 CHECKSUMS = Path(__file__).with_name("artifacts.sha256.json")
 
 # Part of every key: raise it when assembly itself changes.
-_FORMAT = "2"
+_FORMAT = "1"
 _KEY_CHARS = 12
 _CLI_TIMEOUT_S = 300
 TEMPORARY = ".making-"
@@ -46,8 +45,13 @@ def pins_key() -> str:
     for path in (POM, CHECKSUMS):
         digest.update(path.read_bytes())
     for module in layout.MODULES:
-        digest.update(module.descriptor().encode())
+        digest.update((module.descriptor() + module.policy()).encode())
     return digest.hexdigest()[:_KEY_CHARS]
+
+
+def is_assembled(root: Path) -> bool:
+    """Whether a base of the present pins is there, so that Maven has nothing to download."""
+    return (root / f"base-{pins_key()}").is_dir()
 
 
 def check_files(folder: Path, sums: Mapping[str, str]) -> None:
@@ -109,15 +113,14 @@ def assemble_base(root: Path, jdk: Jdk, progress: Progress) -> Path:
     run_maven(["validate", f"-Dnode={node}", "-f", str(pom)], folder=making, java_home=jdk.home)
     check_files(node, sums)
     for module in layout.MODULES:
-        descriptor = node / "modules" / module.name / "plugin-descriptor.properties"
-        descriptor.write_text(module.descriptor(), encoding="utf-8")
+        folder = node / "modules" / module.name
+        (folder / "plugin-descriptor.properties").write_text(module.descriptor(), encoding="utf-8")
+        if module.permissions:
+            (folder / "plugin-security.policy").write_text(module.policy(), encoding="utf-8")
     # A node insists that these exist, and may not make them itself.
     for name in ("plugins", "config", "bin", "extensions"):
         (node / name).mkdir()
-    # Not through the install tool: it checks a plugin against its own class path, and both bring
-    # commons-lang3. Unpacking is all that it would do besides, and the zip's checksum was compared.
-    with zipfile.ZipFile(node / layout.KNN_ZIP) as archive:
-        archive.extractall(node / "plugins" / layout.KNN_PLUGIN)
+    install_plugin(node, node / layout.KNN_ZIP, layout.KNN_PLUGIN, jdk)
     (node / layout.KNN_ZIP).unlink()
     (node / layout.KNN_ZIP).parent.rmdir()
     return _finish(making, node, target)
@@ -201,9 +204,9 @@ def prune(root: Path, keep: Path) -> None:
     """Removes assemblies other than ``keep`` and its base. Only while no node runs from them."""
     base = f"base-{pins_key()}"
     for folder in root.iterdir():
-        if folder.is_dir() and folder.name.startswith(("base-", "node-", TEMPORARY)):
-            if folder.name not in (base, keep.name):
-                shutil.rmtree(folder, ignore_errors=True)
+        ours = folder.is_dir() and folder.name.startswith(("base-", "node-", TEMPORARY))
+        if ours and folder.name not in (base, keep.name):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _fresh(root: Path, name: str) -> Path:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from pincite.adapters.embedded import assembly, config, layout, ports
@@ -30,11 +31,16 @@ from pincite.adapters.embedded.status import ClusterStatus, NodeStatus
 from pincite.domain.errors import UpstreamError, UserError
 
 READY_TIMEOUT_S = 120.0
+# Nodes that start together share the cores.
+READY_TIMEOUT_MORE_S = 60.0
 STOP_GRACE_S = 20.0
 # Another process may be downloading and assembling while we wait for the lock.
 LOCK_TIMEOUT_S = 1800.0
 _LOG_LINES = 30
 _PROGRESS_EVERY_S = 10.0
+
+# Name, HTTP port, transport port of a node that is to be started.
+Plan = tuple[str, int, int]
 
 
 def to_stderr(message: str) -> None:
@@ -60,7 +66,6 @@ class EmbeddedCluster:
         sidecar_urls: Where the plugin finds the sidecar.
         sidecar_token: The secret shared with the sidecar; None: the home's own (``sidecar_token()``).
         deadline_ms: The plugin's deadline; None: its default.
-        assembly_dir: Where assembled nodes are kept; None: in the home. Several homes may share one.
         progress: Told what takes time.
     """
 
@@ -76,7 +81,6 @@ class EmbeddedCluster:
     sidecar_urls: Sequence[str] = ("http://127.0.0.1:9280",)
     sidecar_token: str | None = field(default=None, repr=False)
     deadline_ms: int | None = None
-    assembly_dir: Path | None = None
     progress: Callable[[str], None] = to_stderr
 
     # ---- what callers use
@@ -206,9 +210,7 @@ class EmbeddedCluster:
         first = ports.choose(self.http_port, n_nodes, fixed=self.port_fixed, reserved=reserved)
         if first != self.http_port:
             self.progress(f"port {self.http_port} is taken; using {first}")
-        jdk = find_jdk(
-            self.java_home, usable=lambda home: not user.dropped or closed_folder(home, user) is None
-        )
+        jdk = find_jdk(self.java_home, usable=lambda home: not user.dropped or closed_folder(home, user) is None)
         node_folder, plugin_key = self._assemble(jdk, user)
         state = ClusterState(
             opensearch=layout.OPENSEARCH_VERSION,
@@ -220,7 +222,7 @@ class EmbeddedCluster:
             nodes=(),
         )
         names = [(f"pincite-{i + 1}", first + i, first + ports.TRANSPORT_OFFSET + i) for i in range(n_nodes)]
-        self._configure(names, node_folder, plugin_key is not None, token, jdk, user)
+        self._configure(state, names, token, jdk, user)
         self.progress(
             f"starting OpenSearch {layout.OPENSEARCH_VERSION} on http://127.0.0.1:{first}"
             + (f" ({n_nodes} nodes)" if n_nodes > 1 else "")
@@ -243,7 +245,7 @@ class EmbeddedCluster:
                 )
         dead = [node for node in state.nodes if not is_alive(node.process)]
         if not dead:
-            self._wait(state, started=())
+            self._wait(state, started=state.nodes)
             return replace(self.status(), already_running=True)
         self.progress(f"starting {', '.join(node.name for node in dead)} again")
         jdk = find_jdk(Path(state.java_home))
@@ -252,7 +254,9 @@ class EmbeddedCluster:
         return self._launch(alive, names, jdk, user)
 
     def _assemble(self, jdk: Jdk, user: NodeUser) -> tuple[Path, str | None]:
-        root = self.assembly_dir or self._folder / "assembly"
+        # It may be a link: several homes can share one folder of assemblies.
+        link = self._folder / "assembly"
+        root = link.resolve()
         check_home(root, user)
         lock = locked(
             root / "lock",
@@ -265,24 +269,17 @@ class EmbeddedCluster:
             if self.with_plugin:
                 zip_file = plugin_zip(self.plugin_zip, root, jdk, self.progress)
                 folder, key = assembly.add_plugin(root, folder, zip_file, jdk, self.progress)
-            if self.assembly_dir is None:
+            if not link.is_symlink():
                 assembly.prune(root, folder)
         return folder, key
 
-    def _configure(
-        self,
-        names: Sequence[tuple[str, int, int]],
-        node_folder: Path,
-        has_plugin: bool,
-        token: str,
-        jdk: Jdk,
-        user: NodeUser,
-    ) -> None:
-        plugin_settings = None
-        if has_plugin:
+    def _configure(self, state: ClusterState, names: Sequence[Plan], token: str, jdk: Jdk, user: NodeUser) -> None:
+        """Writes settings and keystore of every node."""
+        plugin_settings: dict[str, Any] | None = None
+        if state.plugin is not None:
             plugin_settings = {"pincite.sidecar.urls": list(self.sidecar_urls)}
             if self.deadline_ms is not None:
-                plugin_settings["pincite.deadline_ms"] = self.deadline_ms  # type: ignore[assignment]
+                plugin_settings["pincite.deadline_ms"] = self.deadline_ms
         confs = []
         for name, http_port, transport_port in names:
             folders = config.make_folders(self._folder, name, user)
@@ -298,17 +295,15 @@ class EmbeddedCluster:
             )
             config.write_config(folders, settings, user)
             confs.append(folders.conf)
-        secret = {config.TOKEN_SETTING: token} if has_plugin else {}
-        config.write_keystores(node_folder, confs, secret, jdk, user)
+        secret = {} if state.plugin is None else {config.TOKEN_SETTING: token}
+        config.write_keystores(Path(state.assembly), confs, secret, jdk, user)
 
-    def _launch(
-        self, state: ClusterState, names: Sequence[tuple[str, int, int]], jdk: Jdk, user: NodeUser
-    ) -> ClusterStatus:
+    def _launch(self, state: ClusterState, names: Sequence[Plan], jdk: Jdk, user: NodeUser) -> ClusterStatus:
         """Starts nodes beside those of ``state`` and waits; when that fails, stops those it started."""
         started: list[NodeState] = []
         try:
-            for name, http_port, transport_port in names:
-                node = self._spawn(state, name, http_port, transport_port, jdk, user)
+            for plan in names:
+                node = self._spawn(state, plan, jdk, user)
                 started.append(node)
                 nodes = tuple(sorted([*state.nodes, *started], key=lambda n: n.http_port))
                 # Written after each start: a process that is killed here leaves no unknown node behind.
@@ -323,14 +318,11 @@ class EmbeddedCluster:
             raise
         return self.status()
 
-    def _spawn(
-        self, state: ClusterState, name: str, http_port: int, transport_port: int, jdk: Jdk, user: NodeUser
-    ) -> NodeState:
+    def _spawn(self, state: ClusterState, plan: Plan, jdk: Jdk, user: NodeUser) -> NodeState:
+        name, http_port, transport_port = plan
         folders = config.node_folders(self._folder, name)
         folders.log.unlink(missing_ok=True)
-        command = config.java_command(
-            Path(state.assembly), folders, jdk, heap_mb=state.heap_mb, agent=state.agent
-        )
+        command = config.java_command(Path(state.assembly), folders, jdk, heap_mb=state.heap_mb, agent=state.agent)
         # Nothing of our environment: a stray JAVA_TOOL_OPTIONS or proxy must not change the node.
         environ = {"PATH": os.defpath, "LANG": "C.UTF-8", "HOME": str(folders.temporary)}
         with folders.output.open("wb") as output:
@@ -359,6 +351,7 @@ class EmbeddedCluster:
         is needed to find out why.
         """
         begin = last = time.monotonic()
+        patience = READY_TIMEOUT_S + READY_TIMEOUT_MORE_S * (len(state.nodes) - 1)
         while True:
             for node in started:
                 if not is_alive(node.process):
@@ -367,7 +360,7 @@ class EmbeddedCluster:
             if health in ("green", "yellow"):
                 return
             now = time.monotonic()
-            if now - begin > READY_TIMEOUT_S:
+            if now - begin > patience:
                 break
             if now - last > _PROGRESS_EVERY_S:
                 last = now
@@ -376,7 +369,7 @@ class EmbeddedCluster:
         if health == "red":
             self.progress("the cluster answers but its health is red: some shards could not be opened")
             return
-        raise self._node_failed(state.nodes[0].name, why=f"did not answer within {READY_TIMEOUT_S:.0f} s")
+        raise self._node_failed(state.nodes[0].name, why=f"was not ready within {patience:.0f} s")
 
     def _health(self, state: ClusterState) -> str | None:
         """The cluster's health; None while it does not answer or is not complete."""
@@ -433,10 +426,8 @@ class EmbeddedCluster:
             yield
 
     def _data_nodes(self) -> list[str]:
-        try:
-            return sorted(path.name for path in (self._folder / "data").iterdir() if path.is_dir())
-        except OSError:
-            return []
+        """Names of the nodes that have written a cluster state, which a failed first start has not."""
+        return sorted({path.parents[3].name for path in (self._folder / "data").glob("*/nodes/*/_state/*")})
 
     def _is_ours(self, port: int) -> bool:
         answer = get_json(port, "/")

@@ -171,9 +171,7 @@ def find_jdk(
     )
 
 
-def _candidates(
-    environ: Mapping[str, str], folders: Callable[[], Iterator[Path]]
-) -> Iterator[tuple[Path, str]]:
+def _candidates(environ: Mapping[str, str], folders: Callable[[], Iterator[Path]]) -> Iterator[tuple[Path, str]]:
     if environ.get("JAVA_HOME"):
         yield Path(environ["JAVA_HOME"]).absolute(), "JAVA_HOME"
     on_path = shutil.which("java", path=environ.get("PATH", ""))

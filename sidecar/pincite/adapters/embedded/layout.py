@@ -29,12 +29,21 @@ class Module:
         artifact: Maven artifact id in the group ``org.opensearch.plugin``.
         classname: The plugin's class.
         extends: Names of the modules whose classes it sees.
+        permissions: What the module may do when the Java agent is on. Distributions have these in a
+            policy file beside the jar; the published artifact is the jar alone.
     """
 
     name: str
     artifact: str
     classname: str
     extends: tuple[str, ...] = ()
+    permissions: tuple[str, ...] = ()
+
+    def policy(self) -> str:
+        """The text of the module's ``plugin-security.policy``; empty when it needs none."""
+        if not self.permissions:
+            return ""
+        return "grant {\n" + "".join(f"  permission {one};\n" for one in self.permissions) + "};\n"
 
     def descriptor(self) -> str:
         """The text of the module's ``plugin-descriptor.properties``."""
@@ -51,23 +60,50 @@ class Module:
         return "\n".join(lines) + "\n"
 
 
-def _module(name: str, artifact: str, classname: str, extends: tuple[str, ...] = ()) -> Module:
-    return Module(name=name, artifact=artifact, classname=f"org.opensearch{classname}", extends=extends)
+def _module(
+    name: str, classname: str, *, artifact: str = "", painless: bool = False, permissions: tuple[str, ...] = ()
+) -> Module:
+    return Module(
+        name=name,
+        artifact=artifact or name,
+        classname=f"org.opensearch.{classname}",
+        extends=("lang-painless",) if painless else (),
+        permissions=permissions,
+    )
 
 
 MODULES: tuple[Module, ...] = (
-    _module("aggs-matrix-stats", "aggs-matrix-stats-client", ".search.aggregations.matrix.MatrixAggregationModulePlugin"),
-    _module("analysis-common", "analysis-common", ".analysis.common.CommonAnalysisModulePlugin", extends=("lang-painless",)),
-    _module("geo", "geo", ".geo.GeoModulePlugin"),
-    _module("ingest-common", "ingest-common", ".ingest.common.IngestCommonModulePlugin", extends=("lang-painless",)),
-    _module("lang-mustache", "lang-mustache-client", ".script.mustache.MustacheModulePlugin"),
-    _module("lang-painless", "lang-painless", ".painless.PainlessModulePlugin"),
-    _module("mapper-extras", "mapper-extras-client", ".index.mapper.MapperExtrasModulePlugin"),
-    _module("parent-join", "parent-join-client", ".join.ParentJoinModulePlugin"),
-    _module("reindex", "reindex-client", ".index.reindex.ReindexModulePlugin"),
-    _module("search-pipeline-common", "search-pipeline-common", ".search.pipeline.common.SearchPipelineCommonModulePlugin"),
-    _module("transport-grpc", "transport-grpc", ".transport.grpc.GrpcPlugin"),
-    _module("transport-netty4", "transport-netty4-client", ".transport.Netty4ModulePlugin"),
+    _module(
+        "aggs-matrix-stats",
+        "search.aggregations.matrix.MatrixAggregationModulePlugin",
+        artifact="aggs-matrix-stats-client",
+    ),
+    _module("analysis-common", "analysis.common.CommonAnalysisModulePlugin", painless=True),
+    _module("geo", "geo.GeoModulePlugin"),
+    _module("ingest-common", "ingest.common.IngestCommonModulePlugin", painless=True),
+    _module("lang-mustache", "script.mustache.MustacheModulePlugin", artifact="lang-mustache-client"),
+    _module("lang-painless", "painless.PainlessModulePlugin"),
+    _module("mapper-extras", "index.mapper.MapperExtrasModulePlugin", artifact="mapper-extras-client"),
+    _module("parent-join", "join.ParentJoinModulePlugin", artifact="parent-join-client"),
+    _module(
+        "reindex",
+        "index.reindex.ReindexModulePlugin",
+        artifact="reindex-client",
+        # Reindexing from another cluster opens connections.
+        permissions=('java.net.SocketPermission "*", "connect,resolve"',),
+    ),
+    _module("search-pipeline-common", "search.pipeline.common.SearchPipelineCommonModulePlugin"),
+    _module("transport-grpc", "transport.grpc.GrpcPlugin"),
+    _module(
+        "transport-netty4",
+        "transport.Netty4ModulePlugin",
+        artifact="transport-netty4-client",
+        # Without it nodes cannot reach each other once the agent is on.
+        permissions=(
+            'java.net.SocketPermission "*", "accept,connect,resolve"',
+            'java.io.FilePermission "/proc/sys/net/core/somaxconn", "read"',
+        ),
+    ),
 )
 
 # Folder -> roots as group:artifact:version. Log4j's core is no dependency of the published server
@@ -83,4 +119,10 @@ ROOTS: dict[str, tuple[str, ...]] = {
     "tools/plugin-cli": (f"org.opensearch:opensearch-plugin-cli:{OPENSEARCH_VERSION}",),
     # The agent looks for its companions by these exact file names beside itself.
     "agent": (f"org.opensearch:opensearch-agent:{OPENSEARCH_VERSION}",),
+}
+
+# The install tool checks every module and plugin against its own class path. It does without these
+# two, which a module (reindex) and k-NN bring as well; with them it would refuse any plugin.
+LEFT_OUT: dict[str, frozenset[str]] = {
+    "tools/plugin-cli": frozenset({"commons-codec", "commons-lang3"}),
 }

@@ -80,6 +80,8 @@ def resolve(work: Path, java_home: Path) -> dict[str, str]:
             elif folder != "agent" and key in in_lib:
                 # What lib/ has is on the parent's class path; twice is what OpenSearch calls jar hell.
                 continue
+            if artifact in layout.LEFT_OUT.get(folder, frozenset()):
+                continue
             suffix = "".join(f"-{c}" for c in classifier)
             name = f"{artifact}-{version}{suffix}.{kind}"
             if artifact == "opensearch-agent":
@@ -103,7 +105,6 @@ def write_pom(files: dict[str, str], target: Path) -> None:
             + f"<outputDirectory>${{node}}/{folder}</outputDirectory>"
             f"<destFileName>{name}</destFileName></artifactItem>\n"
         )
-    group, artifact, version = layout.DEPENDENCY_PLUGIN.split(":")
     target.write_text(
         _HEAD.format(artifact="node")
         + "  <build>\n    <plugins>\n      <plugin>\n"

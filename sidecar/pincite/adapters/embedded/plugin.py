@@ -60,7 +60,7 @@ def plugin_zip(explicit: Path | None, root: Path, jdk: Jdk, progress: Callable[[
             raise UserError(
                 "plugin_zip_missing",
                 f"The plugin's zip {explicit} is not there.",
-                mend="Correct PINCITE_PLUGIN_ZIP, or unset it to have the plugin built from its sources.",
+                mend="Correct PINCITE_CLUSTER__PLUGIN_ZIP, or unset it to have the plugin built from its sources.",
                 subject=str(explicit),
             )
         return explicit.absolute()
@@ -69,7 +69,7 @@ def plugin_zip(explicit: Path | None, root: Path, jdk: Jdk, progress: Callable[[
         raise ConfigError(
             "plugin_missing",
             "This installation does not hold the sources of Pincite's OpenSearch plugin.",
-            mend="Set PINCITE_PLUGIN_ZIP to a built zip, or install pincite from a checkout.",
+            mend="Set PINCITE_CLUSTER__PLUGIN_ZIP to a built zip, or install pincite from a checkout.",
             subject="plugin",
         )
     target = root / f"pincite-plugin-{sources_key(sources)}.zip"

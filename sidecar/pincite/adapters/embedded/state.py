@@ -69,9 +69,7 @@ def read_state(path: Path) -> ClusterState | None:
         raw = json.loads(path.read_text(encoding="utf-8"))
         if raw.pop("state_version") != STATE_VERSION:
             return None
-        nodes = tuple(
-            NodeState(**{**node, "process": ProcessId(**node["process"])}) for node in raw.pop("nodes")
-        )
+        nodes = tuple(NodeState(**{**node, "process": ProcessId(**node["process"])}) for node in raw.pop("nodes"))
         return ClusterState(nodes=nodes, **raw) if nodes else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
