@@ -58,7 +58,15 @@ def test_newlines_stay_and_exactly_one_mark_goes() -> None:
 
 @pytest.mark.parametrize(
     "raw",
-    [b"", b" \r\n\t", codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, "\u3000\u2028".encode()],
+    [
+        b"",
+        b" \r\n\t",
+        codecs.BOM_UTF8,
+        codecs.BOM_UTF8 * 2 + b"\n",
+        codecs.BOM_UTF16_LE,
+        codecs.BOM_UTF16_BE,
+        "\u3000\u2028".encode(),
+    ],
 )
 def test_nothing_to_read(raw: bytes) -> None:
     assert code(raw) == "source_empty"

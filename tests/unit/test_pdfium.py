@@ -1,6 +1,7 @@
 """PDF text by page."""
 
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from make_pdf import make_pdf
 
+from pincite.adapters import pdfium
 from pincite.adapters.pdfium import PAGE_BREAK, PdfiumExtractor
 from pincite.domain.errors import SourceError
 from pincite.domain.protocols import Extracted
@@ -149,8 +151,24 @@ def test_damaged_files_are_read_or_named(data: st.DataObject) -> None:
         assert error.code in {"source_broken", "source_has_no_text", "source_encrypted"}
 
 
-def test_threads_share_the_library() -> None:
+def test_threads_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     pdfs = [make_pdf([b"page %d of %d" % (p, n) for p in range(20)]) for n in range(12)]
     alone = [extract(pdf) for pdf in pdfs]
+    inside: list[str] = []
+    most = 0
+    read = pdfium._read
+
+    def watched(raw: bytes, file_name: str) -> object:
+        nonlocal most
+        inside.append(file_name)
+        most = max(most, len(inside))
+        time.sleep(0.002)
+        try:
+            return read(raw, file_name)
+        finally:
+            inside.pop()
+
+    monkeypatch.setattr(pdfium, "_read", watched)
     with ThreadPoolExecutor(max_workers=8) as pool:
         assert list(pool.map(extract, pdfs)) == alone
+    assert most == 1

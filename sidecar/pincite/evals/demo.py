@@ -16,12 +16,11 @@ from typing import Any
 import click
 
 from pincite.answer.verify import verify
-from pincite.cli.ask import print_answer
-from pincite.cli.common import fail, say
 from pincite.domain.errors import PinciteError
 from pincite.domain.types import SearchFilter
 from pincite.evals.licences import LicenceCorpus, export_licences
 from pincite.ingest.walk import walk
+from pincite.wiring.console import fail, print_answer, say
 from pincite.wiring.ingest_flow import IngestOptions
 from pincite.wiring.services import Services
 from pincite.wiring.settings import load_settings
