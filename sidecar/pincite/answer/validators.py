@@ -1,7 +1,8 @@
 """Validators: each judges one sentence against the passages that it cites. They fail closed.
 
-``Citeguard`` is the rule of CiteGuard-RAG §2.6; it is weak by itself (the field notes give its balanced
-accuracy), so ``NumbersStand`` and ``LinksStand`` say no where it says yes. A sentence is supported when every verdict is: the worst one decides.
+``Citeguard`` is the rule of CiteGuard-RAG §2.6; it is weak by itself (on human labels it passes nearly
+everything), so ``NumbersStand`` and ``LinksStand`` say no where it says yes. A sentence is supported when
+every verdict is: the worst one decides.
 """
 
 from __future__ import annotations
