@@ -2,7 +2,8 @@
 
 Input: JSON lines on standard input, each ``{"answerable": true, "group": "licences", "document": {…}}``
 with an answer document as ``pincite ask --json`` prints it. Every group weighs the same, however many
-questions it has; ``"weight"`` on its lines changes that. Prints the weights of a logistic function, and per group how many would be answered.
+questions it has; ``"weight"`` on its lines changes that. Prints the weights of a logistic function, and
+per group how many would be answered.
 """
 
 from __future__ import annotations
