@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from pincite.adapters.embedded import ClusterStatus, EmbeddedCluster
-from pincite.adapters.embedded.processes import is_alive
+from pincite.adapters.embedded.processes import identify, is_alive
 from pincite.adapters.embedded.state import read_state
 from pincite.domain.errors import UpstreamError, UserError
 
@@ -152,7 +152,7 @@ def test_our_indices_are_not_made_by_accident(running: ClusterStatus) -> None:
 def test_data_stays_over_down_and_over_kill(running: ClusterStatus, cluster: EmbeddedCluster) -> None:
     (node,) = running.nodes
     assert cluster.down() is True
-    assert not Path(f"/proc/{node.pid}").exists()
+    assert identify(node.pid) is None
     assert cluster.down() is False
     assert not cluster.status().running
     url = cluster.ensure_running()
