@@ -25,7 +25,7 @@ lint: ## Format, lint, types, layers
 
 plugin: ## Build the OpenSearch plugin's zip
 	@scripts/setup.sh demo
-	@JAVA_HOME=$$($(PY) -m pincite.adapters.embedded.jdk) mvn -B -ntp -q -f plugin/pom.xml -DskipTests package
+	@JAVA_HOME=$$($(PY) -m pincite.cli.java_home) mvn -B -ntp -q -f plugin/pom.xml -DskipTests package
 	@ls plugin/target/pincite-plugin-*.zip
 
 bench-refusal: ## Refusals on questions that the licence corpus can and cannot answer

@@ -55,4 +55,4 @@ if [ "$(cat "$stamp" 2>/dev/null || true)" != "$wanted" ]; then
 fi
 
 # A JDK that is too old would otherwise fail minutes later; the command says what to install.
-.venv/bin/python -m pincite.adapters.embedded.jdk >/dev/null
+.venv/bin/python -m pincite.cli.java_home >/dev/null

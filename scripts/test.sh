@@ -15,7 +15,7 @@ $bin/mypy
 $bin/lint-imports --no-cache
 
 step "Java: build and test the plugin"
-JAVA_HOME=$($bin/python -m pincite.adapters.embedded.jdk)
+JAVA_HOME=$($bin/python -m pincite.cli.java_home)
 export JAVA_HOME
 mvn -B -ntp -f plugin/pom.xml clean package >"$out/mvn.log" 2>&1 || { tail -n 80 "$out/mvn.log"; exit 1; }
 grep -E 'Tests run:.*Time|Building zip|BUILD' "$out/mvn.log" || true

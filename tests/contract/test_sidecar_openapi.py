@@ -13,6 +13,7 @@ import yaml
 from hypothesis import HealthCheck, Phase, settings
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from schemathesis.config import SchemathesisConfig
+from schemathesis.specs.openapi.checks import ignored_auth
 from tiny_services import TinyServices
 
 from pincite import resources
@@ -103,7 +104,12 @@ def test_the_examples_of_requests_are_answered_as_they_are_marked() -> None:
 
 
 def _schema() -> Any:
-    loaded = schemathesis.openapi.from_dict(openapi(), config=SchemathesisConfig(seed=20))
+    rules = {
+        "seed": 20,
+        # 409 is what the contract says of a missing contract header.
+        "checks": {"missing_required_header": {"expected-statuses": [401, 409]}},
+    }
+    loaded = schemathesis.openapi.from_dict(openapi(), config=SchemathesisConfig.from_dict(rules))
     loaded.app = create_app(TinyServices(), token=_TOKEN)
     return loaded
 
@@ -114,7 +120,7 @@ _api = _schema()
 
 @_api.parametrize()
 @settings(
-    max_examples=40,
+    max_examples=25,
     derandomize=True,
     database=None,
     deadline=None,
@@ -123,4 +129,6 @@ _api = _schema()
 )
 def test_whatever_is_sent_the_reply_keeps_the_contract(case: Any) -> None:
     case.headers["Authorization"] = f"Bearer {_TOKEN}"
-    case.call_and_validate()
+    # Left out: it makes one of several allowed credentials wrong and expects the other not to do. Which
+    # credentials do is tested by name in tests/unit/test_serve.py.
+    case.call_and_validate(excluded_checks=[ignored_auth])

@@ -172,7 +172,5 @@ def test_pdfs(item: dict[str, Any], bundled: WordPieceTokenizer) -> None:
     for c in chunk(document, bundled, "r"):
         span = c.provenance.char_span
         assert document.text[span.start : span.end] == c.text
-        shared = [
-            p.number for p in document.pages if max(p.span.start, span.start) < min(p.span.end, span.end)
-        ]
+        shared = [p.number for p in document.pages if max(p.span.start, span.start) < min(p.span.end, span.end)]
         assert (c.provenance.page_start, c.provenance.page_end) == (shared[0], shared[-1])

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from live import module_prefix, node, prefix
 
 from pincite.adapters.embedded import EmbeddedCluster, ports
 from pincite.adapters.embedded.plugin import plugin_sources
@@ -76,3 +77,6 @@ def has_plugin() -> bool:
 def free_cluster_port() -> Callable[..., int]:
     """Finds a free HTTP port for a cluster of so many nodes (default one)."""
     return _free_cluster_port
+
+
+__all__ = ["module_prefix", "node", "prefix"]

@@ -75,7 +75,8 @@ class RabbitMQServer:
             os.chown(home, owner.pw_uid, owner.pw_gid)
         config = home / "rabbitmq.conf"
         config.write_text(
-            f"listeners.tcp.default = 127.0.0.1:{port}\nlog.console = true\nlog.console.level = info\nlog.file = false\n"
+            f"listeners.tcp.default = 127.0.0.1:{port}\n"
+            "log.console = true\nlog.console.level = info\nlog.file = false\n"
         )
         config.chmod(0o644)
         (home / "enabled_plugins").write_text("[].\n")

@@ -28,9 +28,7 @@ def make_pdf(
         f"1 begincodespacerange <00> <FF> endcodespacerange {len(to_unicode or {})} beginbfchar\n{entries}\n"
         "endbfchar endcmap end end"
     )
-    info = (
-        b"<<" + (b"/Title<feff" + title.encode("utf-16-be").hex().encode() + b">" if title else b"") + b">>"
-    )
+    info = b"<<" + (b"/Title<feff" + title.encode("utf-16-be").hex().encode() + b">" if title else b"") + b">>"
     objects = [
         catalog.encode(),
         f"<</Type/Pages/Kids[{kids}]/Count {n}>>".encode(),

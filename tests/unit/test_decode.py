@@ -3,16 +3,16 @@
 import codecs
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pincite.domain.errors import SourceError
 from pincite.text.decode import decode_text
 
 # Any text that is text: code points without surrogates, NUL and the other C0 controls.
-TEXTS = st.text(
-    st.characters(exclude_categories=("Cs",), exclude_characters=[chr(c) for c in range(9)])
-).filter(lambda t: t.strip().strip("\ufeff").strip())
+TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters=[chr(c) for c in range(9)])).filter(
+    lambda t: t.strip().strip("\ufeff").strip()
+)
 
 
 def code(raw: bytes) -> str:
@@ -24,6 +24,7 @@ def code(raw: bytes) -> str:
     return caught.value.code
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_text_survives_every_supported_encoding(text: str) -> None:
     plain = text.encode("utf-8")
@@ -35,6 +36,7 @@ def test_text_survives_every_supported_encoding(text: str) -> None:
     assert decode_text(codecs.BOM_UTF16_BE + text.encode("utf-16-be"), file_name="t") == text
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_give_text_or_a_named_error(raw: bytes) -> None:
     try:
@@ -56,7 +58,15 @@ def test_newlines_stay_and_exactly_one_mark_goes() -> None:
 
 @pytest.mark.parametrize(
     "raw",
-    [b"", b" \r\n\t", codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, "\u3000\u2028".encode()],
+    [
+        b"",
+        b" \r\n\t",
+        codecs.BOM_UTF8,
+        codecs.BOM_UTF8 * 2 + b"\n",
+        codecs.BOM_UTF16_LE,
+        codecs.BOM_UTF16_BE,
+        "\u3000\u2028".encode(),
+    ],
 )
 def test_nothing_to_read(raw: bytes) -> None:
     assert code(raw) == "source_empty"

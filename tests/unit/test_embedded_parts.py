@@ -173,9 +173,11 @@ def test_lock_is_waited_for_and_told_once(tmp_path):
     thread = threading.Thread(target=holder)
     thread.start()
     inside.wait(10)
-    with pytest.raises(UpstreamError) as caught:
-        with locked(tmp_path / "lock", waiting=lambda: told.append(1), timeout_s=0.5):
-            raise AssertionError("two holders")
+    with (
+        pytest.raises(UpstreamError) as caught,
+        locked(tmp_path / "lock", waiting=lambda: told.append(1), timeout_s=0.5),
+    ):
+        raise AssertionError("two holders")
     assert caught.value.code == "cluster_busy"
     assert told == [1]
     leave.set()

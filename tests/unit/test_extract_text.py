@@ -1,7 +1,7 @@
 """Plain text and Markdown."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pincite.ingest.extract_text import MarkdownExtractor, PlainTextExtractor, first_heading
@@ -21,6 +21,7 @@ def test_conformance(extractor: PlainTextExtractor | MarkdownExtractor) -> None:
     check_extractor(extractor, SAMPLES, broken=BROKEN)
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=("Cs", "Cc"))).map(lambda t: "x" + t))
 def test_the_text_is_the_file(text: str) -> None:
     for extractor in (PlainTextExtractor(), MarkdownExtractor()):
@@ -56,6 +57,7 @@ def test_first_heading(text: str, title: str | None) -> None:
     assert first_heading(text) == title
 
 
+@settings(deadline=None)
 @given(st.text("# \n=-`~a\r\t>", max_size=60))
 def test_a_heading_is_one_line_of_the_text(text: str) -> None:
     title = first_heading(text)

@@ -4,7 +4,7 @@ import time
 
 import pytest
 import regex
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pincite.text.graphemes import Graphemes, extend_to_grapheme_end
@@ -14,6 +14,7 @@ JOINING += "\u1100\u1161\u11a8가각\U0001f1e6\U0001f1e7क\u094dष\u093f\u0e33
 TEXTS = st.one_of(st.text(JOINING, max_size=40), st.text(max_size=40))
 
 
+@settings(deadline=None)
 @given(TEXTS)
 @example("\U0001f1e6\U0001f1e7\U0001f1e8\u0301\U0001f1e9\U0001f1ea")
 @example("\u0600\U0001f1e6\U0001f1e7\U0001f1e8\U0001f1e9")

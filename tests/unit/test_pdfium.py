@@ -1,6 +1,7 @@
 """PDF text by page."""
 
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from make_pdf import make_pdf
 
+from pincite.adapters import pdfium
 from pincite.adapters.pdfium import PAGE_BREAK, PdfiumExtractor
 from pincite.domain.errors import SourceError
 from pincite.domain.protocols import Extracted
@@ -48,7 +50,35 @@ def test_pages_are_physical_and_blank_ones_are_named() -> None:
         (2, ""),
         (3, "third page"),
     ]
-    assert extracted.warnings == ("page 2 has no text",)
+    assert extracted.warnings == ("1 page(s) without text: 2",)
+
+
+def test_warnings_are_short_however_many_pages() -> None:
+    pages = [b"a", *[b""] * 300, b"b", b"", b"c"]
+    assert extract(make_pdf(pages)).warnings == ("301 page(s) without text: 2-301, 303",)
+
+
+def test_pages_that_cannot_be_read() -> None:
+    lying = make_pdf([b"one", b"two"]).replace(b"/Count 2", b"/Count 5")
+    extracted = extract(lying)
+    assert [p.span.slice(extracted.text) for p in extracted.pages] == ["one", "two", "", "", ""]
+    assert extracted.warnings == ("3 page(s) cannot be read: 3-5",)
+    # A million pages are claimed: no million attempts.
+    assert code(make_pdf([b"one", b"two"]).replace(b"/Count 2", b"/Count 900000")) == "source_broken"
+
+
+def test_a_hyphen_at_a_lines_end_is_printed_as_it_stands() -> None:
+    lines = [b"the Soekarno-", b"Hatta airport"]
+    content = b"BT /F1 12 Tf 14 TL 50 700 Td " + b" T* ".join(b"<%s> Tj" % x.hex().encode() for x in lines)
+    plain = b"BT /F1 12 Tf 50 700 Td <%s> Tj ET" % b"x".hex().encode()
+    raw = make_pdf([b"x"])
+    assert plain in raw
+    # The file's offsets no longer fit; pdfium rebuilds them.
+    raw = raw.replace(
+        b"<</Length %d>>stream\n%s" % (len(plain), plain),
+        b"<</Length %d>>stream\n%s ET" % (len(content) + 3, content),
+    )
+    assert extract(raw).text == "the Soekarno-\nHatta airport"
 
 
 def test_labels_are_the_printed_ones() -> None:
@@ -71,10 +101,14 @@ def test_rare_characters_survive_and_what_is_no_text_does_not() -> None:
         0x44: "0041030A",  # two characters for one code
         0x45: "000C",  # a form feed, which would look like a page break
         0x46: "0001",
+        0x47: "FFFE",
+        0x48: "0002",  # pdfium's own mark of a hyphen at a line's end
+        0x49: "0000",
     }
-    extracted = extract(make_pdf([b"xAyBzCwDvEuFt", b"last"], to_unicode=to_unicode))
+    extracted = extract(make_pdf([b"xAyBzCwDvEuFtGsHrIq", b"last"], to_unicode=to_unicode))
     first = extracted.pages[0].span.slice(extracted.text)
-    assert first == "x\U0002000by\U0001f600z\ufffdwA\u030av\ufffdu\ufffdt"
+    marked = first.replace("\ufffd", "?")
+    assert marked == "x\U0002000by\U0001f600z?wA\u030av?u?t?s?r?q"
     assert extracted.text.count("\f") == 1
 
 
@@ -117,8 +151,24 @@ def test_damaged_files_are_read_or_named(data: st.DataObject) -> None:
         assert error.code in {"source_broken", "source_has_no_text", "source_encrypted"}
 
 
-def test_threads_share_the_library() -> None:
+def test_threads_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     pdfs = [make_pdf([b"page %d of %d" % (p, n) for p in range(20)]) for n in range(12)]
     alone = [extract(pdf) for pdf in pdfs]
+    inside: list[str] = []
+    most = 0
+    read = pdfium._read
+
+    def watched(raw: bytes, file_name: str) -> object:
+        nonlocal most
+        inside.append(file_name)
+        most = max(most, len(inside))
+        time.sleep(0.002)
+        try:
+            return read(raw, file_name)
+        finally:
+            inside.pop()
+
+    monkeypatch.setattr(pdfium, "_read", watched)
     with ThreadPoolExecutor(max_workers=8) as pool:
         assert list(pool.map(extract, pdfs)) == alone
+    assert most == 1

@@ -158,9 +158,7 @@ def test_a_number_that_is_not_finite_never_leaves(services: TinyServices) -> Non
 
     client = create_app(Broken()).test_client()
     check_problem(client.post("/v1/embed", json={"texts": ["a"]}), 500, "internal_error")
-    check_problem(
-        client.post("/v1/rerank", json={"query": "q", "documents": ["a"]}), 502, "rerank_incomplete"
-    )
+    check_problem(client.post("/v1/rerank", json={"query": "q", "documents": ["a"]}), 502, "rerank_incomplete")
 
 
 def test_a_request_id_is_kept_when_it_is_one(client: FlaskClient) -> None:
@@ -221,7 +219,9 @@ def test_integral_floats_are_integers_for_the_services() -> None:
             return super().hook_rerank(request)
 
     body = json.loads(json.dumps(HOOK).replace('"seq_no": 4', '"seq_no": 4.0'))
-    assert create_app(Strict()).test_client().post("/v1/hook/rerank", json=body, headers=CONTRACT).status_code == 200
+    assert (
+        create_app(Strict()).test_client().post("/v1/hook/rerank", json=body, headers=CONTRACT).status_code == 200
+    )
 
 
 # --- rerank, embed, search, ask
@@ -357,7 +357,9 @@ def test_the_hooks_routes_take_the_token_as_bearer(
             client.post(path, json=body, headers={**headers, "Authorization": wrong}), 401, "token_wrong"
         )
     # Here the header of the gateway's routes does not count.
-    check_problem(client.post(path, json=body, headers={**headers, "Pincite-Token": "s3cret"}), 401, "token_missing")
+    check_problem(
+        client.post(path, json=body, headers={**headers, "Pincite-Token": "s3cret"}), 401, "token_missing"
+    )
     assert client.post(path, json=body, headers={**headers, "Authorization": "Bearer s3cret"}).status_code == 200
 
 
@@ -365,7 +367,9 @@ def test_the_gateway_passes_the_callers_credentials_on(services: TinyServices) -
     client = create_app(services, token="s3cret").test_client()
     body = {"query": "q"}
     check_problem(client.post("/v1/search", json=body), 401, "token_missing")
-    check_problem(client.post("/v1/search", json=body, headers={"Authorization": "Basic dTpw"}), 401, "token_missing")
+    check_problem(
+        client.post("/v1/search", json=body, headers={"Authorization": "Basic dTpw"}), 401, "token_missing"
+    )
     check_problem(client.post("/v1/search", json=body, headers={"Pincite-Token": "no"}), 401, "token_wrong")
     assert services.callers == []
     own = {"Authorization": "Bearer s3cret"}
@@ -381,7 +385,9 @@ def test_the_gateway_passes_the_callers_credentials_on(services: TinyServices) -
 
 def test_without_a_token_authorization_is_the_callers(services: TinyServices) -> None:
     client = create_app(services).test_client()
-    assert client.post("/v1/search", json={"query": "q"}, headers={"Authorization": "Basic dTpw"}).status_code == 200
+    assert (
+        client.post("/v1/search", json={"query": "q"}, headers={"Authorization": "Basic dTpw"}).status_code == 200
+    )
     assert services.callers == ["Basic dTpw"]
 
 
@@ -516,7 +522,9 @@ def test_a_failure_gives_its_place_back() -> None:
 # --- where it listens
 
 
-@pytest.mark.parametrize(("host", "loopback"), [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False)])
+@pytest.mark.parametrize(
+    ("host", "loopback"), [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False)]
+)
 def test_is_loopback(host: str, loopback: bool) -> None:
     assert is_loopback(host) is loopback
 

@@ -1,7 +1,7 @@
 """Titles from file names."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pincite.text.titles import title_from_file_name
@@ -26,6 +26,7 @@ def test_title(file_name: str, title: str) -> None:
     assert title_from_file_name(file_name) == title
 
 
+@settings(deadline=None)
 @given(st.text(min_size=1))
 def test_there_is_always_a_title_of_one_line(file_name: str) -> None:
     title = title_from_file_name(file_name + "x.txt")

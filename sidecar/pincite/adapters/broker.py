@@ -6,18 +6,17 @@ A message holds an answer's id and nothing else: no credential and no text trave
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Any
 
 from pincite.domain.errors import ConfigError, UpstreamError
 
-if TYPE_CHECKING:
-    from kombu import Connection, Queue
-
 TASK = "pincite.answer.run"
+_HEADERS = frozenset({"lang", "task", "id", "root_id", "parent_id"})
 _ANSWER_ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -26,12 +25,41 @@ def is_answer_id(value: object) -> bool:
     return isinstance(value, str) and _ANSWER_ID.fullmatch(value) is not None
 
 
+def message_fault(headers: object, content_type: object, body: object) -> str | None:
+    """Why a message is not one that ``publish_answer`` wrote, or None when it is.
+
+    Args:
+        headers: The message's headers.
+        content_type: Its content type.
+        body: Its raw body, bytes or already text.
+    """
+    if not isinstance(headers, dict) or headers.get("task") != TASK:
+        return "unknown task"
+    if not isinstance(headers.get("id"), str):
+        return "no task id"
+    # A broker adds headers of its own (x-death). Any other could make Celery wait, expire or chain.
+    if any(name not in _HEADERS and not str(name).startswith("x-") for name in headers):
+        return "unknown header"
+    if content_type != "application/json" or not isinstance(body, str | bytes):
+        return "not JSON"
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return "not JSON"
+    match document:
+        case [[answer_id], dict() as kwargs, dict() as embed] if (
+            is_answer_id(answer_id) and not kwargs and not any(embed.values())
+        ):
+            return None
+    return "not one answer id"
+
+
 def dead_queue_name(queue: str) -> str:
     """The queue of messages that could not be processed."""
     return f"{queue}.dead"
 
 
-def work_queue(queue: str) -> Queue:
+def work_queue(queue: str) -> Any:
     """The queue of work: durable; what is rejected for good is dead-lettered."""
     from kombu import Exchange, Queue
 
@@ -47,7 +75,7 @@ def work_queue(queue: str) -> Queue:
     )
 
 
-def dead_queue(queue: str) -> Queue:
+def dead_queue(queue: str) -> Any:
     """The queue of dead letters: durable, bounded."""
     from kombu import Exchange, Queue
 
@@ -67,13 +95,13 @@ def shown_url(url: str) -> str:
 
 
 @contextmanager
-def _connected(url: str, timeout_s: float) -> Iterator[Connection]:
+def _connected(url: str, timeout_s: float) -> Iterator[Any]:
     """A connection with publisher confirms; broker and network errors become ours."""
     from amqp.exceptions import AMQPError, PreconditionFailed
     from kombu import Connection
     from kombu.exceptions import KombuError
 
-    connection = Connection(
+    connection: Any = Connection(
         url, connect_timeout=timeout_s, transport_options={"confirm_publish": True, "max_retries": 0}
     )
     try:

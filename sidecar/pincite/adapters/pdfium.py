@@ -5,10 +5,10 @@ pdfium's: offsets are only valid for both. It is made of the pages' texts in ord
 between them. A page's text is what pdfium gives, in pdfium's order, with these replacements:
 
 - CRLF and CR become LF;
-- U+FFFE, which pdfium writes for a hyphen at a line's end, becomes the hyphen and the line break again:
-  what is printed. Whether the hyphen belongs to the word is not decided here;
+- a hyphen at a line's end, which pdfium joins with the next line, becomes the hyphen and the line break
+  again: what is printed. Whether the hyphen belongs to the word is not decided here;
 - what is no text, or cannot be written as UTF-8, becomes U+FFFD, one for one: control characters (a form
-  feed would look like a page break), lone surrogates, U+FFFF.
+  feed would look like a page break), glyphs without a character, lone surrogates, U+FFFE and U+FFFF.
 
 pdfium is not thread-safe: one lock covers every call into it.
 """
@@ -33,10 +33,15 @@ PAGE_BREAK = "\n\f"
 _EXTRACTION = "1"
 
 _LOCK = threading.Lock()
-_NO_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\uffff]")
+_NO_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 _HAS_TEXT = re.compile("[^\\s\ufffd]")
 _ERR_PASSWORD = 4
 _ERR_SECURITY = 5
+# How pdfium writes a hyphen that ends a line.
+_LINE_END_HYPHEN = 0x02
+# A damaged page count may claim a million pages. From here on a file with more unreadable pages than
+# readable ones is given up.
+_MAX_BROKEN = 100
 
 # Titles that a program left behind instead of an author.
 _PROGRAM_TITLE = re.compile(r"^(microsoft word|untitled|document\d*$)|\.\w{2,5}$", re.IGNORECASE)
@@ -67,12 +72,13 @@ class PdfiumExtractor:
     def extract(self, raw: bytes, *, file_name: str) -> Extracted:
         """Extract the text layer of every page; there is no limit on pages.
 
-        A page without text has an empty span and is named in the warnings, as is a page that cannot be
-        read while others can.
+        Pages without text, and pages that cannot be read while others can, are named in the warnings; a
+        page that cannot be read has an empty span.
 
         Raises:
             SourceError: ``source_empty`` (zero bytes), ``source_encrypted`` (a password is needed),
-                ``source_broken`` (not a PDF that pdfium can open, or no page can be read),
+                ``source_broken`` (not a PDF that pdfium can open, or no page, or of many pages most,
+                cannot be read),
                 ``source_has_no_text`` (scanned, or blank).
         """
         if not raw:
@@ -100,8 +106,9 @@ class PdfiumExtractor:
             pages.append(Page(number=number, span=Span(start=at, end=at + len(text)), label=label))
             at += len(text) + len(PAGE_BREAK)
         blank = [p.number for p, text in zip(pages, texts, strict=True) if not _HAS_TEXT.search(text)]
-        warnings = [f"page {n} cannot be read" for n in broken]
-        warnings += [f"page {n} has no text" for n in blank if n not in set(broken)]
+        unread = set(broken)
+        warnings = _warning(broken, "cannot be read")
+        warnings += _warning([n for n in blank if n not in unread], "without text")
         return Extracted(
             text=PAGE_BREAK.join(texts), pages=tuple(pages), title=_title(title), warnings=tuple(warnings)
         )
@@ -135,6 +142,8 @@ def _read(raw: bytes, file_name: str) -> tuple[list[str], list[str | None], list
             except pdfium.PdfiumError:
                 text = ""
                 broken.append(index + 1)
+                if len(broken) > max(_MAX_BROKEN, index / 2):
+                    raise _broken(file_name, "most of its pages cannot be read") from None
             texts.append(text)
             labels.append(_label(document, index))
         try:
@@ -147,11 +156,22 @@ def _read(raw: bytes, file_name: str) -> tuple[list[str], list[str | None], list
 
 
 def _page_text(document: pdfium.PdfDocument, index: int) -> str:
+    """A page's characters, one by one.
+
+    pdfium's call for a whole range writes U+FFFE for line-end hyphens and for glyphs without a character
+    alike, and leaves some characters out.
+    """
+    import pypdfium2.raw as c
+
     page = document[index]
     try:
         text_page = page.get_textpage()
         try:
-            return str(text_page.get_text_range(errors="surrogatepass"))
+            units = [c.FPDFText_GetUnicode(text_page, i) for i in range(text_page.count_chars())]
+            return "".join(
+                "-\n" if unit == _LINE_END_HYPHEN and c.FPDFText_IsHyphen(text_page, i) == 1 else chr(unit)
+                for i, unit in enumerate(units)
+            )
         finally:
             text_page.close()
     finally:
@@ -167,8 +187,23 @@ def _label(document: pdfium.PdfDocument, index: int) -> str | None:
 
 
 def _clean(text: str) -> str:
-    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\ufffe", "-\n")
-    return _NO_TEXT.sub("\ufffd", text)
+    # Characters outside the basic plane come as two halves.
+    text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return _NO_TEXT.sub("\ufffd", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def _warning(numbers: list[int], what: str) -> list[str]:
+    """At most one warning, with the page numbers as ranges."""
+    if not numbers:
+        return []
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    listed = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)
+    return [f"{len(numbers)} page(s) {what}: {listed}"]
 
 
 def _title(raw: str) -> str | None:

@@ -2,7 +2,7 @@
 
 A verbatim sentence always overlaps with the passage that it stands in, so the validators cannot tell a
 quote that answers from one that does not. This score can refuse. It is a logistic function of a few
-features; the weights were fitted by ``benchmarks/refusal/fit.py`` and are fixed here.
+features; the weights are fixed, fitted by ``benchmarks/refusal/fit.py``.
 """
 
 from __future__ import annotations
@@ -13,12 +13,16 @@ from collections.abc import Mapping, Sequence
 from pincite.domain.types import Evidence, Question, TermStat
 from pincite.text.overlap import tokens
 from pincite.text.stems import StemSet
-from pincite.text.words import content_words, words
+from pincite.text.words import STOP_WORDS, content_words, words
 
 
 def question_terms(question: Question) -> tuple[TermStat, ...]:
-    """The question's content words with their counts; those of its text when it comes without."""
-    return question.terms or tuple(TermStat(term=term, n_chunks=0) for term in content_words(question.text))
+    """The question's content words with their counts; those of its text when it comes without.
+
+    Empty for a question of function words alone: it asks for nothing that could be looked up.
+    """
+    terms = question.terms or tuple(TermStat(term=t, n_chunks=0) for t in content_words(question.text))
+    return tuple(term for term in terms if term.term not in STOP_WORDS)
 
 
 def idf(term: TermStat, n_chunks: int) -> float:
@@ -78,8 +82,11 @@ def coverage_features(question: Question, evidence: Sequence[Evidence]) -> dict[
 def probability(features: Mapping[str, float], weights: Mapping[str, float]) -> float:
     """The logistic function of the weighted features; ``bias`` is the constant term.
 
-    A feature that is not finite makes the score 0.0: what cannot be measured is not answered.
+    0.0 when a feature is not finite, because what cannot be measured is not answered, and when no word of
+    the question stands in the evidence.
     """
+    if features.get("coverage_all") == 0.0:
+        return 0.0
     z = weights["bias"] + sum(w * features[name] for name, w in weights.items() if name != "bias")
     if not math.isfinite(z):
         return 0.0

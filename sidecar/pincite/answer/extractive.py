@@ -31,14 +31,14 @@ _ENDS = frozenset(".!?;:。！？；：")
 _CLOSERS = "\"'”’)]）】》」*_ "
 _OPENERS = "\"'“‘([（【《「*_ "
 
-#: Fitted weights; see ``benchmarks/refusal/README.md`` for how and on what.
+#: Weights of the answerability, fitted for all-MiniLM-L6-v2; benchmarks/refusal/README.md says how and on
+#: what. Another encoder has other cosines: fit again.
 WEIGHTS: Mapping[str, float] = {
-    "bias": -9.0,
-    "cosine": 6.0,
-    "maxsim": 6.0,
-    "coverage_all": 3.0,
-    "coverage_best": 3.0,
-    "absent": -6.0,
+    "bias": -12.4,
+    "coverage_all": 3.4,
+    "coverage_best": 3.9,
+    "passage_cosine": 6.1,
+    "passage_maxsim": 9.7,
 }
 
 
@@ -101,7 +101,7 @@ class ExtractiveGenerator:
     def generate(self, question: Question, evidence: Sequence[Evidence], *, strict: bool) -> Generation:
         """Quote the best sentences. ``strict`` quotes the single best one.
 
-        Costs one encoder pass over the question and the sentences of the evidence.
+        Costs two encoder passes over the evidence: its sentences and its passages.
         """
         scored = self.score(question, evidence)
         if not scored:
@@ -142,13 +142,21 @@ class ExtractiveGenerator:
     def features(
         self, question: Question, evidence: Sequence[Evidence], scored: Sequence[Scored]
     ) -> dict[str, float]:
-        """The features of the answerability."""
-        best = {
-            "cosine": max(s.cosine for s in scored),
-            "maxsim": max(s.maxsim for s in scored),
-            "coverage_sentence": max(s.coverage for s in scored),
+        """The features of the answerability; ``sentence_…`` ones are for the reader, without weight.
+
+        Measures of whole passages separate better than those of single sentences: an answer often stands
+        in words that share little with the question, next to words that share much.
+        """
+        query = self._encoder.encode_query(question.text)
+        encoded = self._encoder.encode_passages([item.text for item in evidence])
+        measured = {
+            "passage_cosine": max(float(query.pooled @ passage.pooled) for passage in encoded),
+            "passage_maxsim": max(mean_max_similarity(query.tokens, p.tokens) for p in encoded),
+            "sentence_cosine": max(s.cosine for s in scored),
+            "sentence_maxsim": max(s.maxsim for s in scored),
+            "sentence_coverage": max(s.coverage for s in scored),
         }
-        return best | answerability.coverage_features(question, evidence)
+        return measured | answerability.coverage_features(question, evidence)
 
     def candidates(self, evidence: Sequence[Evidence]) -> list[Candidate]:
         """Sentences that can be quoted: whole ones first choice, cut ones only where there is no other."""

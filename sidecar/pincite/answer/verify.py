@@ -127,12 +127,9 @@ class _Sources:
         return self._read[file_name]
 
     def extractor_of(self, file_name: str) -> Mapping[str, str] | None:
-        """Id and version of the extractor that the reader used, where it tells."""
-        tell = getattr(self._reader, "extractor_of", None)
-        if tell is None:
-            return None
+        """Id and version of the extractor; None where the file has none, which reading reports."""
         try:
-            part = tell(file_name)
+            part = self._reader.extractor_of(file_name)
         except PinciteError:
             return None
         return {"id": part.id, "version": part.version}

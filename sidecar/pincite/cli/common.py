@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pincite.domain.errors import PinciteError
 from pincite.domain.types import SearchFilter
+from pincite.wiring.console import emit_json, fail, say
 
 if TYPE_CHECKING:
     from pincite.wiring.services import Services
@@ -19,26 +18,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-
-
-def say(message: str) -> None:
-    """A line of progress, on stderr, so that stdout holds the result alone."""
-    click.echo(message, err=True)
-
-
-def emit_json(document: Any) -> None:
-    """Print a JSON document on stdout."""
-    click.echo(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False))
-
-
-def fail(error: PinciteError, *, as_json: bool) -> int:
-    """Print an error; returns the exit code."""
-    if as_json:
-        emit_json({"error": error.as_dict()})
-    click.echo(f"error: {error.message} [{error.code}]", err=True)
-    if error.mend:
-        click.echo(f"       {error.mend}", err=True)
-    return error.exit_code
 
 
 @contextmanager
@@ -76,18 +55,9 @@ def make_filter(**values: Any) -> SearchFilter:
     return SearchFilter(**{key: value for key, value in values.items() if value not in (None, ())})
 
 
-def citation_line(citation: dict[str, Any]) -> str:
-    """``lease.pdf, p. 7, characters 10,412–10,530``."""
-    page = ""
-    if citation["page_start"] is not None:
-        page = f", p. {citation['page_start']}"
-        if citation["page_end"] not in (None, citation["page_start"]):
-            page = f", pp. {citation['page_start']}–{citation['page_end']}"
-        if citation.get("page_label"):
-            page += f" (printed {citation['page_label']})"
-    return f"{citation['file_name']}{page}, characters {citation['char_start']:,}–{citation['char_end']:,}"
-
-
 def interactive() -> bool:
     """Whether stderr is a terminal."""
     return sys.stderr.isatty()
+
+
+__all__ = ["emit_json", "fail", "filter_options", "interactive", "json_option", "make_filter", "say", "services"]

@@ -225,6 +225,13 @@ class SourceReader(Protocol):
             SourceError: the file is missing or cannot be read.
         """
 
+    def extractor_of(self, file_name: str) -> Versioned:
+        """Id and version of the extractor that ``read`` uses for this name.
+
+        Raises:
+            SourceError: no extractor takes such a file.
+        """
+
 
 class AnswerSink(Protocol):
     """Told of sentences as they are validated. Unused by the in-process path."""

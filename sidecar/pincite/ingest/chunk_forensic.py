@@ -134,10 +134,10 @@ def spans(text: str, tokens: Sequence[Span], *, window: int, stride: int) -> Ite
 
 
 class _PageIndex:
-    """Which pages a span touches. Page spans are in order and do not overlap; some are empty."""
+    """Which pages a span touches. Page spans are in order and do not overlap; some may be empty."""
 
     def __init__(self, pages: Sequence[Page]) -> None:
-        self._pages = [p for p in pages if len(p.span)]
+        self._pages = pages
         self._starts = [p.span.start for p in self._pages]
         self._ends = [p.span.end for p in self._pages]
 
@@ -147,6 +147,6 @@ class _PageIndex:
             return None, None
         first = bisect_right(self._ends, span.start)
         last = bisect_left(self._starts, span.end) - 1
-        # A span begins and ends with a page's own character, unless a cluster reaches into a page break.
+        # Text behind the last page (an extractor's fault) counts to that page.
         first = min(first, len(self._pages) - 1)
         return self._pages[first], self._pages[max(first, last)]

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from pincite.domain import ids
 from pincite.domain.errors import SourceError, UserError
-from pincite.domain.types import Page, SourceDocument
+from pincite.domain.types import Page, SourceDocument, Versioned
 from pincite.ingest.extractors import ExtractorSet
 from pincite.ingest.walk import read_bytes
 from pincite.text.titles import title_from_file_name
@@ -98,6 +98,10 @@ class DirectoryReader:
         raw = read_bytes(path, file_name=file_name)
         extracted = self._extractors.for_file(file_name).extract(raw, file_name=file_name)
         return ids.content_hash(raw), extracted.text, extracted.pages
+
+    def extractor_of(self, file_name: str) -> Versioned:
+        """Id and version of the extractor for this file name."""
+        return self._extractors.for_file(file_name).extractor
 
     def _resolve(self, file_name: str) -> Path:
         name = PurePosixPath(file_name)

@@ -183,9 +183,7 @@ def _walk_folder(root: Path, extractors: ExtractorSet, found: _Found) -> None:
         pending = links[::-1] + pending + folders[::-1]
 
 
-def _why_not(
-    entry: os.DirEntry[str], file_name: str, real_root: Path, extractors: ExtractorSet
-) -> str | None:
+def _why_not(entry: os.DirEntry[str], file_name: str, real_root: Path, extractors: ExtractorSet) -> str | None:
     """Why an entry of a folder is passed over, or None when it is taken."""
     if entry.is_symlink():
         try:

@@ -69,7 +69,7 @@ class Gate:
             UpstreamError: ``deadline_passed`` while it waited.
         """
         left = None if deadline is None else deadline - time.monotonic()
-        if left is not None and left <= 0 or not self._working.acquire(timeout=left):
+        if (left is not None and left <= 0) or not self._working.acquire(timeout=left):
             raise UpstreamError(
                 "deadline_passed",
                 "The deadline passed while the request waited for its turn.",

@@ -17,11 +17,9 @@ _JOINERS = (
     r"\p{GCB=L}\p{GCB=V}\p{GCB=T}"
 )
 _REGION = regex.compile(rf"[^{_JOINERS}]?+(?:[{_JOINERS}]++[^{_JOINERS}]?+)++")
-# ``\X`` counts the flags before it each time, which is quadratic over a long row of them. A match that
-# starts on a flag starts on its first half, so its cluster can be written out.
-_CLUSTER = regex.compile(
-    r"\p{GCB=Regional_Indicator}{1,2}+[\p{GCB=Extend}\p{GCB=SpacingMark}\p{GCB=ZWJ}]*+|\X"
-)
+# ``\X`` counts the regional indicators (halves of flags) before it each time, which is quadratic over a long
+# row of them. A match never starts within a flag, so two of them with a third behind are a cluster.
+_CLUSTER = regex.compile(r"\p{GCB=Regional_Indicator}{2}(?=\p{GCB=Regional_Indicator})|\X")
 
 
 class Graphemes:

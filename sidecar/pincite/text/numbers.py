@@ -73,7 +73,7 @@ _ALL_WORDS = "|".join(sorted(_WORDS, key=len, reverse=True))
 _WORD_NUMBER = re.compile(rf"\b(?:({_TENS.replace(' ', '|')})[- ]?({_ONES.replace(' ', '|')})|({_ALL_WORDS}))\b")
 #: "may" the verb, so that "section 3 may" is not the third of May.
 _MODAL_MAY = re.compile(r"\bmay\b|\bMAY\b(?! \d)")
-_LIST_NUMBER = re.compile(r"\s*(?:[-*•]\s+|\*\*)?\(?\d{1,2}[.)](?=\s)")
+_LIST_NUMBER = re.compile(r"\A\s*(?:[-*•]\s+|\*\*)?\(?\d{1,2}[.)](?=\s)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

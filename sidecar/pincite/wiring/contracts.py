@@ -50,7 +50,8 @@ def violation(name: str, document: Any) -> ValidationError | None:
     checker = validator(name)
     if next(checker.iter_errors(document), None) is None:
         return None
-    return best_match(checker.iter_errors(document))
+    found: ValidationError = best_match(checker.iter_errors(document))
+    return found
 
 
 def field(error: ValidationError) -> str:
@@ -63,14 +64,15 @@ def field(error: ValidationError) -> str:
 
 def rule(error: ValidationError) -> str:
     """What the schema asks for at that place, in words; never the value that broke it."""
-    wanted = error.validator_value
+    wanted: Any = error.validator_value
+    within: Any = error.schema
     match error.validator:
         case "required":
             present = error.instance if isinstance(error.instance, dict) else {}
             missing = [name for name in wanted if name not in present]
             return f"lacks {', '.join(missing)}"
         case "additionalProperties":
-            known = ", ".join(sorted(error.schema.get("properties", {})))
+            known = ", ".join(sorted(within.get("properties", {})))
             return f"has a field that is not known; known are: {known}"
         case "type":
             kinds = wanted if isinstance(wanted, list) else [wanted]

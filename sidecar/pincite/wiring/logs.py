@@ -50,6 +50,7 @@ def configure_logs(level: int = logging.INFO) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
+    logging.captureWarnings(True)
     # These log whole requests, bodies included, at INFO or DEBUG.
     for noisy in ("opensearch", "urllib3", "httpx", "httpx2", "httpcore", "openai", "amqp"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

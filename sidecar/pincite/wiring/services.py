@@ -289,3 +289,8 @@ class Services:
         """Let go of connections."""
         if "cluster" in self.__dict__:
             self.cluster.close()
+
+
+def build_services(settings: Settings) -> Services:
+    """The services of one process; progress goes to stderr through the logger of the entry point."""
+    return Services(settings)

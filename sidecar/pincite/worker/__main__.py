@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 
+import structlog
+
 from pincite.domain.errors import PinciteError
 from pincite.wiring.settings import Settings, load_settings
+from pincite.worker import run
 from pincite.worker.services import WorkerServices
 
 
@@ -18,21 +21,24 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         settings = load_settings()
-        from pincite.worker import run
-
         if options.probe:
             run.probe(settings)
             return 0
         return run.run(settings, _build, concurrency=max(1, options.concurrency))
     except PinciteError as exc:
-        sys.stderr.write(f"error: {exc.code}: {exc.message}\n{exc.mend}".rstrip() + "\n")
+        mend = f"\n       {exc.mend}" if exc.mend else ""
+        sys.stderr.write(f"error: {exc.message} [{exc.code}]{mend}\n")
         return exc.exit_code
 
 
 def _build(settings: Settings) -> WorkerServices:
-    from pincite.wiring.services import build_services
+    from pincite.wiring.services import Services
 
-    return build_services(settings)
+    return Services(settings, progress=_progress)
+
+
+def _progress(message: str) -> None:
+    structlog.stdlib.get_logger(__name__).info("progress", message=message)
 
 
 if __name__ == "__main__":

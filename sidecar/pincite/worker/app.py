@@ -70,7 +70,7 @@ def make_app(
     soft_limit_s: float = SOFT_LIMIT_S,
     hard_limit_s: float = HARD_LIMIT_S,
     pauses_s: tuple[float, ...] = _PAUSES_S,
-) -> Celery:
+) -> Any:
     """The Celery app with its one task.
 
     Args:
@@ -81,7 +81,7 @@ def make_app(
         hard_limit_s: Seconds after which its process is killed.
         pauses_s: Pauses before a message goes back, growing with each failure in a row.
     """
-    app = Celery("pincite", broker=url, set_as_current=False)
+    app: Any = Celery("pincite", broker=url, set_as_current=False)
     work = broker.work_queue(queue)
     app.conf.update(
         task_queues=[work],
@@ -118,17 +118,12 @@ def make_app(
     )
     failures_in_a_row = 0
 
-    @app.task(name=broker.TASK, ignore_result=True, max_retries=0, typing=False)
-    def run(*args: Any, **kwargs: Any) -> None:
+    def run(answer_id: str) -> None:
         nonlocal failures_in_a_row
-        answer_id = args[0] if len(args) == 1 and not kwargs else None
-        if not broker.is_answer_id(answer_id):
-            _log.error("message_poisonous", why="not an answer id")
-            raise Reject("not an answer id", requeue=False)
         structlog.contextvars.bind_contextvars(answer_id=answer_id)
         began = time.monotonic()
         try:
-            document = services.get().run_answer(str(answer_id))
+            document = services.get().run_answer(answer_id)
         except SoftTimeLimitExceeded:
             _log.warning("answer_overran", limit_s=soft_limit_s)
             raise Reject("time limit", requeue=True) from None
@@ -154,6 +149,7 @@ def make_app(
         finally:
             structlog.contextvars.unbind_contextvars("answer_id")
 
+    app.task(run, name=broker.TASK, ignore_result=True, max_retries=0)
     return app
 
 

@@ -1,7 +1,12 @@
-"""Celery's consumer acknowledges a message that it cannot decode, which loses it. Ours dead-letters it."""
+"""Celery's consumer with a border: a message is checked wholly before Celery sees it.
+
+Left to itself Celery acknowledges, and so loses, what it cannot decode, and a body of another shape than
+its own ends the whole worker, which then meets the same message again.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -12,32 +17,26 @@ from pincite.adapters import broker
 _log = structlog.stdlib.get_logger(__name__)
 
 
-class DeadLetteringConsumer(Consumer):  # type: ignore[misc]  # celery ships no types
-    """Rejects what it cannot read; the queue's dead-letter exchange takes it."""
+class DeadLetteringConsumer(Consumer):
+    """Rejects what is not a task of ours; the queue's dead-letter exchange takes it."""
 
     def connect(self) -> Any:
-        """Connect, and see to it that the dead letters have somewhere to go before anything is consumed."""
+        """Connect, and see to it that dead letters have somewhere to go before anything is consumed."""
         connection = super().connect()
         with connection.channel() as channel:
             broker.dead_queue(self.app.conf.task_default_queue)(channel).declare()
         return connection
 
-    def on_decode_error(self, message: Any, exc: Exception) -> None:
-        """Called for a body that is not what its headers say."""
-        _log.error("message_poisonous", why="cannot be decoded", error=type(exc).__name__)
-        message.reject()
+    def create_task_handler(self, *args: Any, **kwargs: Any) -> Callable[[Any], None]:
+        """Celery's handler of incoming messages, behind the check."""
+        handle = super().create_task_handler(*args, **kwargs)
 
-    def on_unknown_message(self, body: Any, message: Any) -> None:
-        """Called for a message without a task's name."""
-        _log.error("message_poisonous", why="not a task")
-        message.reject()
+        def checked(message: Any) -> None:
+            fault = broker.message_fault(message.headers, message.content_type, message.body)
+            if fault is None:
+                handle(message)
+            else:
+                _log.error("message_poisonous", why=fault)
+                message.reject_log_error(_log, self.connection_errors)
 
-    def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:
-        """Called for the name of a task that there is not."""
-        _log.error("message_poisonous", why="unknown task")
-        message.reject()
-
-    def on_invalid_task(self, body: Any, message: Any, exc: Exception) -> None:
-        """Called for a content type that is not accepted, and for malformed arguments."""
-        _log.error("message_poisonous", why="invalid", error=type(exc).__name__)
-        message.reject()
+        return checked

@@ -92,9 +92,11 @@ def run(
         without_heartbeat=True,
         loglevel=logging.INFO,
         optimization="fair",
+        quiet=True,
     )
     # Celery logs each task with its arguments at INFO; ours are ids, and our own events say more.
-    logging.getLogger("celery.app.trace").setLevel(logging.WARNING)
+    # A rejection is no accident: its traceback, at WARNING, would say nothing that our event does not.
+    logging.getLogger("celery.app.trace").setLevel(logging.ERROR)
     logging.getLogger("celery.worker.strategy").setLevel(logging.WARNING)
     _log.info("worker_starts", broker=broker.shown_url(url), queue=queue, concurrency=concurrency)
     worker.start()

@@ -11,7 +11,7 @@ from flask import Blueprint, Response
 from pincite.domain.codes import AnswerState
 from pincite.domain.errors import NotFound
 from pincite.serve import bodies
-from pincite.wiring import wire
+from pincite.serve.filters import search_filter
 
 if TYPE_CHECKING:
     from pincite.serve.app import Sidecar
@@ -32,7 +32,7 @@ def blueprint(sidecar: Sidecar) -> Blueprint:
             deadline = time.monotonic() + float(body.get("wait_s", 0))
             with sidecar.slow_gate.working():
                 document = sidecar.services.ask(
-                    body["question"], filters=wire.search_filter(body.get("filters")), caller=caller
+                    body["question"], filters=search_filter(body.get("filters")), caller=caller
                 )
             document = _wait(document, deadline, caller)
         if document["state"] == AnswerState.DONE:

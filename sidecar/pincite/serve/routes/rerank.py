@@ -28,9 +28,7 @@ def blueprint(sidecar: Sidecar) -> Blueprint:
             with sidecar.gate.working():
                 scores = sidecar.services.rerank(body["query"], documents)
         if len(scores) != len(documents) or not all(math.isfinite(score) for score in scores):
-            raise ContractError(
-                "rerank_incomplete", "The reranker did not give every document a finite score."
-            )
+            raise ContractError("rerank_incomplete", "The reranker did not give every document a finite score.")
         # Stable: ties keep the caller's order.
         order = sorted(range(len(scores)), key=lambda i: -scores[i])
         top_n = body.get("top_n")

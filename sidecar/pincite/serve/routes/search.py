@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from flask import Blueprint, Response
 
 from pincite.serve import bodies
-from pincite.wiring import wire
+from pincite.serve.filters import search_filter
+from pincite.wiring.documents import result_document
 
 if TYPE_CHECKING:
     from pincite.serve.app import Sidecar
@@ -28,9 +29,9 @@ def blueprint(sidecar: Sidecar) -> Blueprint:
                     body["query"],
                     size=size,
                     from_=from_,
-                    filters=wire.search_filter(body.get("filters")),
+                    filters=search_filter(body.get("filters")),
                     caller=caller,
                 )
-        return bodies.reply(wire.search_response(result, size=size, from_=from_))
+        return bodies.reply(result_document(result, size=size, from_=from_))
 
     return routes
