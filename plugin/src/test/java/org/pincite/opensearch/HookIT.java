@@ -268,6 +268,7 @@ public class HookIT extends OpenSearchIntegTestCase {
             new Search("last page", match, 55, 10),
             new Search("sorted by score", match + ", \"sort\": [\"_score\"], \"track_scores\": true", 0, 10),
             new Search("post filter", match + ", \"post_filter\": {\"range\": {\"page\": {\"gte\": 10}}}, \"min_score\": 0.001", 0, 10),
+            new Search("terminate after", match + ", \"terminate_after\": 1000, \"timeout\": \"60s\"", 0, 10),
             new Search("rescore", match + ", " + rescore, 0, 10),
             new Search("collapse", match + ", \"collapse\": {\"field\": \"case_id\"}", 0, 4),
             new Search(
@@ -462,6 +463,11 @@ public class HookIT extends OpenSearchIntegTestCase {
         seen.addAll(ids(page));
         assertEquals(ids(search(INDEX, "", body(query(MATCH), "\"size\": 200"))), seen);
         call("DELETE", "/_search/scroll", "{\"scroll_id\": \"" + page.get("_scroll_id") + "\"}");
+    }
+
+    public void testAlias() throws IOException {
+        call("POST", "/_aliases", "{\"actions\": [{\"add\": {\"index\": \"chunks\", \"alias\": \"all-chunks\"}}]}");
+        assertReport(Status.APPLIED, null, search("all-chunks", "?search_pipeline=pincite", body(query(MATCH))));
     }
 
     public void testDisabledNode() throws IOException {
