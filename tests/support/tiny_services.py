@@ -207,5 +207,8 @@ class TinyServices:
     def readiness(self) -> list[dict[str, Any]]:
         return [{"name": "memory", "ok": not self.closed, "detail": "three passages"}]
 
+    def requeue(self, *, older_than_s: float) -> list[str]:
+        return [i for i, document in self._answers.items() if document["state"] != AnswerState.DONE]
+
     def close(self) -> None:
         self.closed = True

@@ -14,9 +14,11 @@ from flask.testing import FlaskClient
 from tiny_services import TinyServices
 
 from pincite.domain.errors import ConfigError, NotFound, Overloaded, UpstreamError
+from pincite.domain.types import SearchFilter
 from pincite.serve.app import create_app
 from pincite.serve.gate import Gate
 from pincite.serve.run import check_bind, is_loopback
+from pincite.serve.sweep import Sweep
 from pincite.wiring import contracts
 from pincite.wiring.logs import configure_logs
 
@@ -517,6 +519,38 @@ def test_a_failure_gives_its_place_back() -> None:
         pass
     with gate.admitted(), gate.working():
         pass
+
+
+# --- the sweep
+
+
+def test_the_sweep_publishes_what_is_in_no_queue() -> None:
+    services = TinyServices(queued=True)
+    answer_id = services.ask("q", filters=SearchFilter(), caller=None)["answer_id"]
+    waiting = [1]
+    sweep = Sweep(n_waiting=lambda: waiting[0], requeue=lambda age_s: services.requeue(older_than_s=age_s))
+    assert sweep.once() == []
+    waiting[0] = 0
+    assert sweep.once() == [answer_id]
+    services.run_answer(answer_id)
+    assert sweep.once() == []
+
+
+def test_the_sweep_outlives_a_peer_that_fails() -> None:
+    calls: list[str] = []
+    swept = threading.Event()
+
+    def n_waiting() -> int:
+        calls.append("n")
+        if len(calls) == 1:
+            raise UpstreamError("broker_unreachable", "No connection.", retryable=True)
+        swept.set()
+        return 1
+
+    sweep = Sweep(n_waiting=n_waiting, requeue=lambda _: [], every_s=0.01)
+    sweep.start()
+    assert swept.wait(10)
+    sweep.stop()
 
 
 # --- where it listens

@@ -74,7 +74,9 @@ class Stack:
 
     def _start(self, name: str, module: str) -> None:
         # A group of its own: Ctrl-C reaches this process alone, which then stops them in order.
-        self._children[name] = subprocess.Popen([sys.executable, "-m", module], start_new_session=True)
+        self._children[name] = subprocess.Popen(  # noqa: S603  # our own modules
+            [sys.executable, "-m", module], start_new_session=True
+        )
 
     @property
     def _url(self) -> str:

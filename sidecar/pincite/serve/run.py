@@ -20,9 +20,11 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
 from gunicorn.glogging import Logger
 
+from pincite.adapters.broker import queue_state
 from pincite.domain.errors import ConfigError, PinciteError
 from pincite.serve.app import create_app
 from pincite.serve.services import SidecarServices
+from pincite.serve.sweep import Sweep
 from pincite.wiring.logs import configure_logs
 from pincite.wiring.settings import Settings
 
@@ -140,10 +142,20 @@ def run(
     token = own.token.get_secret_value() if own.token else None
     check_bind(host, port, token)
     held: list[SidecarServices] = []
+    sweeps: list[Sweep] = []
 
     def make_app() -> Flask:
         services = build_services(settings)
         held.append(services)
+        if settings.broker.url is not None:
+            url, queue = settings.broker.url.get_secret_value(), settings.broker.queue
+            sweeps.append(
+                Sweep(
+                    n_waiting=lambda: queue_state(url, queue)[0],
+                    requeue=lambda age_s: services.requeue(older_than_s=age_s),
+                )
+            )
+            sweeps[-1].start()
         app = create_app(
             services,
             token=token,
@@ -155,6 +167,8 @@ def run(
         return app
 
     def worker_exit(_server: Any, _worker: Any) -> None:
+        for sweep in sweeps:
+            sweep.stop()
         for services in held:
             services.close()
 

@@ -41,5 +41,8 @@ class SidecarServices(Protocol):
     def readiness(self) -> Sequence[Mapping[str, Any]]:
         """Checks ``{name, ok, detail}``."""
 
+    def requeue(self, *, older_than_s: float) -> list[str]:
+        """Hand unfinished answers that are older to a worker again; returns their ids."""
+
     def close(self) -> None:
         """Let go of connections and threads."""
