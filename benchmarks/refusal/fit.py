@@ -2,7 +2,8 @@
 
 Input: JSON lines on standard input, each ``{"answerable": true, "group": "licences", "document": {…}}``
 with an answer document as ``pincite ask --json`` prints it. Every group weighs the same, however many
-questions it has. Prints the weights of a logistic function, and per group how many would be answered.
+questions it has; ``"weight"`` on its lines changes that. Prints the weights of a logistic function, and
+per group how many would be answered.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def main() -> None:
     y = np.array([bool(row["answerable"]) for row in rows], dtype=float)
     groups = [row["group"] for row in rows]
     sizes = Counter(groups)
-    weight = np.array([1.0 / sizes[g] for g in groups])
+    weight = np.array([float(row.get("weight", 1.0)) / sizes[row["group"]] for row in rows])
     weight /= weight.sum()
     mean, spread = x.mean(axis=0), x.std(axis=0) + 1e-9
     z = np.c_[np.ones(len(x)), (x - mean) / spread]

@@ -27,7 +27,8 @@ REGISTRY: Registry[Any] = Registry().with_resources(
 
 
 def validator(name: str) -> Draft202012Validator:
-    return Draft202012Validator(load(SCHEMAS[name]), registry=REGISTRY)
+    checker = Draft202012Validator.FORMAT_CHECKER
+    return Draft202012Validator(load(SCHEMAS[name]), registry=REGISTRY, format_checker=checker)
 
 
 @pytest.mark.parametrize("name", sorted(SCHEMAS))

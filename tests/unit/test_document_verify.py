@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -259,3 +260,56 @@ def test_cli_missing_paths(sources: Path, tmp_path: Path) -> None:
     file = tmp_path / "answer.json"
     file.write_text(json.dumps(answered()), encoding="utf-8")
     assert run(str(file), "--sources", str(tmp_path / "none")) == (2, "sources_not_found")
+
+
+def test_pages_are_checked_against_the_file(tmp_path: Path) -> None:
+    """A quote on page 2 of a PDF: its pages must be stated, and right."""
+    from answer_world import passage
+    from make_pdf import make_pdf
+
+    from pincite.answer.mint import mint
+    from pincite.domain import ids
+    from pincite.wiring.sources import extractor_set
+
+    raw = make_pdf([b"A page on rent.", b"The landlord shall keep the roof in good repair."], labels="0 <</S/r>>")
+    (tmp_path / "lease.pdf").write_bytes(raw)
+    extractor = extractor_set().for_file("lease.pdf")
+    extracted = extractor.extract(raw, file_name="lease.pdf")
+    page = extracted.pages[1]
+    base = passage(extracted.text, "lease.pdf", page.span.start, page.span.end)
+    where = dataclasses.replace(
+        base.chunk.provenance,
+        content_hash=ids.content_hash(raw),
+        extractor=extractor.extractor,
+        page_start=2,
+        page_end=2,
+        page_label_start=page.label,
+        page_label_end=page.label,
+    )
+    chunk = dataclasses.replace(base.chunk, provenance=where)
+    minted = mint(ANSWER_ID, [dataclasses.replace(base, chunk=chunk)])
+    answerer = Answerer(
+        generator=ExtractiveGenerator(ENCODER, SPLITTER, threshold=0.0),
+        validators=[NumbersStand()],
+        splitter=SPLITTER,
+    )
+    asked = question("Who keeps the roof in good repair?")
+    made = to_document(
+        answer_id=ANSWER_ID,
+        question=asked,
+        evidence=minted,
+        draft=answerer.answer(asked, minted),
+        stages=[],
+        models={},
+        degraded=[],
+        created_at="2026-01-01T00:00:00Z",
+        finished_at="2026-01-01T00:00:01Z",
+    )
+    reader = directory_reader(tmp_path)
+    report = verify(made, reader)
+    assert report.ok, report.failures
+    assert made["sentences"][0]["citations"][0]["page_label"] == "ii"
+    for change in ({"page_start": 1, "page_end": 1}, {"page_start": None, "page_end": None}, {"page_label": "2"}):
+        false = copy.deepcopy(made)
+        false["sentences"][0]["citations"][0].update(change)
+        assert any(c.name.startswith("page") for c in verify(false, reader).failures)

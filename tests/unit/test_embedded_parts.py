@@ -123,6 +123,7 @@ def a_state(process: ProcessId) -> ClusterState:
         plugin=None,
         agent=False,
         heap_mb=512,
+        jvm_options=("-Da=b",),
         nodes=(node,),
     )
 

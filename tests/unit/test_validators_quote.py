@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pincite.answer.quote import choose_quote, cite
-from pincite.answer.validators import Citeguard, LinksStand, NumbersStand, run_validator, worst
+from pincite.answer.validators import Citeguard, LinksStand, NumbersStand, run_validator
 from pincite.domain.codes import Support
-from pincite.domain.types import Passage, Verdict, Versioned
+from pincite.domain.types import Passage, Sentence, Span, Verdict, Versioned
 
 VALIDATORS = [Citeguard(ENCODER), Citeguard(), NumbersStand(), LinksStand()]
 
@@ -70,11 +70,15 @@ def test_a_failing_validator_is_no_pass(bad: Verdict | Exception) -> None:
     assert run_validator(_Broken(bad), "s", passages()).support is Support.UNCHECKED
 
 
-def test_the_worst_verdict_wins() -> None:
-    assert worst([]) is Support.UNCHECKED
-    assert worst([_verdict(1.0)]) is Support.SUPPORTED
-    assert worst([_verdict(1.0), _verdict(None, Support.UNCHECKED)]) is Support.UNCHECKED
-    assert worst([_verdict(None, Support.CONTRADICTED), _verdict(1.0)]) is Support.CONTRADICTED
+def test_the_worst_verdict_decides() -> None:
+    def sentence(*verdicts: Verdict) -> Sentence:
+        return Sentence(text="s", span=Span(start=0, end=1), citations=(), verdicts=verdicts)
+
+    assert not sentence().supported
+    assert sentence(_verdict(1.0)).supported
+    for support in Support:
+        if support is not Support.SUPPORTED:
+            assert not sentence(_verdict(1.0), _verdict(None, support), _verdict(1.0)).supported
 
 
 def test_a_quote_is_the_equal_sentence_or_the_closest() -> None:

@@ -72,6 +72,8 @@ class SentenceTransformerEncoder:
 
     def __init__(self, path: str | Path, *, encoder_id: str | None = None, device: str | None = None) -> None:
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+        # Threads that spin while they wait starve the search node on the same cores.
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         if Path(path).is_dir():
             # A local checkpoint needs no hub; without this a closed network costs minutes of retries.
             os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -100,6 +102,9 @@ class SentenceTransformerEncoder:
             ) from exc
         self._model.eval()
         self._tokenizer: Any = self._model.tokenizer
+        # "[SEP]" in a text is text: it must not become a marker that the model obeys.
+        if getattr(self._tokenizer, "is_fast", False):
+            self._tokenizer.split_special_tokens = True
         self._window = int(self._model.max_seq_length or 512) - _N_SPECIAL
         self._id = encoder_id or _checkpoint_id(Path(path))
         # torch runs one batch on all cores; two at once only fight over them.

@@ -7,16 +7,18 @@ out of that as it went in is not chosen.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pincite.answer import answerability
 from pincite.answer.parse import parse
-from pincite.domain.protocols import Encoded, Encoder, SentenceSplitter
-from pincite.domain.types import Evidence, Generation, Question, Span, TermStat
+from pincite.domain.protocols import Encoder, SentenceSplitter
+from pincite.domain.types import Evidence, Generation, Question, Span
 from pincite.text.overlap import tokens
 from pincite.text.stems import StemSet
+from pincite.text.words import STOP_WORDS, content_words, words
 
 if TYPE_CHECKING:
     from pincite.domain.protocols import FloatArray
@@ -25,20 +27,24 @@ GENERATOR_ID = "extractive@1"
 MAX_SENTENCES = 3
 _MIN_WORDS = 5
 _MIN_HAN_CHARS = 8
+_MIN_SMALL = 3
+_MIN_CAPITAL_WORDS = 12
 #: A further sentence is shown only if it is nearly as good as the best one.
 _MIN_SHARE_OF_BEST = 0.8
-_ENDS = frozenset(".!?;:。！？；：")
+_PARTS = re.compile(r"[;；\r\n]|(?<=[.?!。？！])\s+")
+_ENDS = frozenset(".!?;。！？；")
+_ITEM_END = re.compile(r"[;,]\s+(?:and|or)$")
 _CLOSERS = "\"'”’)]）】》」*_ "
 _OPENERS = "\"'“‘([（【《「*_ "
 
 #: Weights of the answerability, fitted for all-MiniLM-L6-v2; benchmarks/refusal/README.md says how and on
 #: what. Another encoder has other cosines: fit again.
 WEIGHTS: Mapping[str, float] = {
-    "bias": -12.4,
-    "coverage_all": 3.4,
-    "coverage_best": 3.9,
-    "passage_cosine": 6.1,
-    "passage_maxsim": 9.7,
+    "bias": -10.1,
+    "coverage_all": 2.0,
+    "coverage_best": 3.1,
+    "passage_cosine": 6.4,
+    "passage_maxsim": 8.7,
 }
 
 
@@ -54,17 +60,27 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """A candidate with its measures, each in [0, 1] (cosine in [-1, 1])."""
+    """A candidate with its measures.
+
+    Attributes:
+        candidate: The sentence.
+        cosine: Of the question's focus and the sentence, in [-1, 1].
+        maxsim: Of the same two, mean over the focus's tokens, in [-1, 1].
+        coverage: Share of the focus's content words in the sentence, in [0, 1].
+        passage: Share of the whole question's content words in the passage and its title, in [0, 1]: the
+            sentence of the contract that was named goes before a like one of another contract.
+    """
 
     candidate: Candidate
     cosine: float
     maxsim: float
     coverage: float
+    passage: float
 
     @property
     def score(self) -> float:
         """What sentences are ordered by."""
-        return 0.35 * self.cosine + 0.35 * self.maxsim + 0.30 * self.coverage
+        return 0.25 * self.cosine + 0.25 * self.maxsim + 0.15 * self.coverage + 0.35 * self.passage
 
 
 class ExtractiveGenerator:
@@ -130,11 +146,28 @@ class ExtractiveGenerator:
         candidates = self.candidates(evidence)
         if not candidates:
             return []
-        query = self._encoder.encode_query(question.text)
+        asked = focus(question.text)
+        query = self._encoder.encode_query(asked)
         encoded = self._encoder.encode_passages([c.text for c in candidates])
         terms = answerability.question_terms(question)
+        wanted = set(content_words(asked))
+        of_focus = [t for t in terms if t.term in wanted] or terms
+        passages = {
+            item.citation_id: answerability.coverage(
+                terms, StemSet(answerability.evidence_words(item)), question.n_chunks
+            )
+            for item in evidence
+        }
         scored = [
-            _measure(candidate, query, vectors, terms, question.n_chunks)
+            Scored(
+                candidate=candidate,
+                cosine=float(query.pooled @ vectors.pooled),
+                maxsim=mean_max_similarity(query.tokens, vectors.tokens),
+                coverage=answerability.coverage(
+                    of_focus, StemSet(answerability.word_set(candidate.text)), question.n_chunks
+                ),
+                passage=passages[candidate.evidence.citation_id],
+            )
             for candidate, vectors in zip(candidates, encoded, strict=True)
         ]
         return sorted(scored, key=lambda s: -s.score)
@@ -206,15 +239,18 @@ class ExtractiveGenerator:
         return sorted(chosen, key=lambda s: (order[s.candidate.evidence.citation_id], s.candidate.span.start))
 
 
-def _measure(
-    candidate: Candidate, query: Encoded, vectors: Encoded, terms: Sequence[TermStat], n_chunks: int
-) -> Scored:
-    return Scored(
-        candidate=candidate,
-        cosine=float(query.pooled @ vectors.pooled),
-        maxsim=mean_max_similarity(query.tokens, vectors.tokens),
-        coverage=answerability.coverage(terms, StemSet(answerability.word_set(candidate.text)), n_chunks),
-    )
+def focus(question: str) -> str:
+    """The part of a question that asks.
+
+    "Consider the lease of 2015; who pays for the roof?" names a document and then asks: sentences are
+    compared with the second part, passages with the whole. The last part with a question mark, else the
+    last part, if it has a content word; else the whole.
+    """
+    parts = [part.strip() for part in _PARTS.split(question) if part.strip()]
+    asking = [part for part in parts if part.endswith(("?", "？"))] or parts[-1:]
+    if asking and any(word not in STOP_WORDS for word in words(asking[-1])):
+        return asking[-1]
+    return question
 
 
 def mean_max_similarity(query: FloatArray, passage: FloatArray) -> float:
@@ -231,18 +267,23 @@ def mean_max_similarity(query: FloatArray, passage: FloatArray) -> float:
 
 def _worth_quoting(sentence: str) -> bool:
     """Not a heading, not a scrap."""
-    words = sentence.split()
+    pieces = sentence.split()
     han = sum(1 for char in sentence if "\u3400" <= char <= "\u9fff")
-    if len(words) < _MIN_WORDS and han < _MIN_HAN_CHARS:
+    if len(pieces) < _MIN_WORDS and han < _MIN_HAN_CHARS:
         return False
     letters = sum(1 for char in sentence if char.isalpha())
-    if letters * 2 < len("".join(words)):
+    if letters * 2 < len("".join(pieces)):
         return False
-    return not (sentence.isupper() and not _ends(sentence) and len(words) < 16)
+    numbered = sum(1 for piece in pieces if any(char.isdigit() for char in piece))
+    if len(pieces) >= _MIN_CAPITAL_WORDS and numbered * 4 >= len(pieces):
+        return False  # a table of contents, or figures
+    # A title has few words that begin small; a sentence in capitals is long.
+    small = sum(1 for piece in pieces if piece[0].islower())
+    return han >= _MIN_HAN_CHARS or small >= _MIN_SMALL or len(pieces) >= _MIN_CAPITAL_WORDS
 
 
 def _ends(sentence: str) -> bool:
-    return sentence.rstrip(_CLOSERS)[-1:] in _ENDS
+    return sentence.rstrip(_CLOSERS)[-1:] in _ENDS or _ITEM_END.search(sentence[-8:]) is not None
 
 
 def _near_duplicates(left: str, right: str) -> bool:

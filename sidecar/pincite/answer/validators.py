@@ -1,7 +1,8 @@
 """Validators: each judges one sentence against the passages that it cites. They fail closed.
 
-``Citeguard`` is the rule of CiteGuard-RAG §2.6; it is weak by itself (the field notes give its balanced
-accuracy), so ``NumbersStand`` and ``LinksStand`` say no where it says yes.
+``Citeguard`` is the rule of CiteGuard-RAG §2.6; it is weak by itself (on human labels it passes nearly
+everything), so ``NumbersStand`` and ``LinksStand`` say no where it says yes. A sentence is supported when
+every verdict is: the worst one decides.
 """
 
 from __future__ import annotations
@@ -19,14 +20,6 @@ from pincite.text.overlap import lexical_overlap
 _NO_CITATION = "no citation resolves"
 _URL = re.compile(r"(?:(?:https?|ftp)://|www\.|mailto:)[^\s<>\"'“”‘’()\[\]{}，。；、]{1,500}", re.IGNORECASE)
 _URL_TAIL = ".,;:!?*_"
-#: Only the first is a pass; the worst of several verdicts wins.
-_SEVERITY = (
-    Support.SUPPORTED,
-    Support.PARTIAL,
-    Support.UNCHECKED,
-    Support.UNSUPPORTED,
-    Support.CONTRADICTED,
-)
 
 
 def _texts(cited: Sequence[Passage]) -> list[str]:
@@ -130,11 +123,6 @@ def run_validator(validator: Validator, sentence: str, cited: Sequence[Passage])
         reason = f"the validator failed: {type(exc).__name__}"
         return _verdict(validator.validator, Support.UNCHECKED, None, reason)
     return _verdict(verdict.validator, support, verdict.score, verdict.reason)
-
-
-def worst(verdicts: Sequence[Verdict]) -> Support:
-    """The worst of several verdicts; ``unchecked`` when nobody looked."""
-    return max((v.support for v in verdicts), key=_SEVERITY.index, default=Support.UNCHECKED)
 
 
 def _verdict(validator: Versioned, support: Support, score: float | None, reason: str) -> Verdict:

@@ -74,7 +74,7 @@ class Stack:
 
     def _start(self, name: str, module: str) -> None:
         # A group of its own: Ctrl-C reaches this process alone, which then stops them in order.
-        self._children[name] = subprocess.Popen(  # noqa: S603  # our own modules
+        self._children[name] = subprocess.Popen(  # our own modules
             [sys.executable, "-m", module], start_new_session=True
         )
 

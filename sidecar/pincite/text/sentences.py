@@ -44,6 +44,8 @@ _GOES_ON = re.compile(
 )
 _ENUMERATOR = re.compile(r"\(?(?:\d{1,3}(?:\.\d{1,3}){0,4}|[A-Za-z]|[ivxIVX]{1,5})[.)]{1,2}$|[-*+•‣·▪◦–—]$")
 _TERMINAL = re.compile(r"[.!?:;。！？：；][\"'”’)\]]{0,3}\s*$")
+#: After a full stop with no space these go on with a name, an address or a number: "mozilla.org".
+_INSIDE_WORD = frozenset("abcdefghijklmnopqrstuvwxyz0123456789/_-@")
 _BLANK_LINE = re.compile(r"(?:\r\n|[\r\n])[ \t]*(?:\r\n|[\r\n])")
 _NEWLINE = re.compile(r"[\r\n]")
 _SPACE_RUN = re.compile(r"[\t\r\n\x0b\x0c\x1c-\x1f\x85\u2028\u2029]")
@@ -107,8 +109,9 @@ class LegalSentenceSplitter:
             # would tear the text: then the block stays whole from there on.
             if not last < end <= len(flat) or boundary["text"] != flat[last:end]:
                 break
-            ends.append(end)
             last = end
+            if not (flat[end - 1] == "." and flat[end : end + 1] and flat[end] in _INSIDE_WORD):
+                ends.append(end)
         return ends
 
 

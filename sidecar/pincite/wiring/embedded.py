@@ -26,6 +26,7 @@ def embedded_cluster(settings: Settings, progress: Callable[[str], None]) -> Emb
         java_home=settings.java_home,
         plugin_zip=given.plugin_zip,
         agent=given.agent,
+        jvm_options=tuple(given.jvm_options.split()),
         sidecar_urls=(sidecar_url(settings),),
         sidecar_token=token.get_secret_value() if token else None,
         progress=progress,

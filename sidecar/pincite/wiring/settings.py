@@ -44,6 +44,7 @@ class ClusterSettings(BaseModel):
     nodes: int | None = Field(default=None, ge=1, le=9)
     heap_mb: int = Field(default=1024, ge=256)
     agent: bool = False
+    jvm_options: str = Field(default="", description="further options of the JVM, separated by spaces")
     plugin_zip: Path | None = None
 
 

@@ -30,9 +30,10 @@ from pincite.adapters.embedded.state import ClusterState, NodeState, locked, rea
 from pincite.adapters.embedded.status import ClusterStatus, NodeStatus
 from pincite.domain.errors import UpstreamError, UserError
 
-READY_TIMEOUT_S = 120.0
-# Nodes that start together share the cores.
-READY_TIMEOUT_MORE_S = 60.0
+# A start takes 20 to 40 s of CPU. On a busy machine that is minutes, so a node that still writes to its
+# log is given longer than one that has fallen silent; a node looking for others never falls silent.
+SILENT_TIMEOUT_S = 120.0
+READY_TIMEOUT_S = 360.0
 STOP_GRACE_S = 20.0
 # Another process may be downloading and assembling while we wait for the lock.
 LOCK_TIMEOUT_S = 1800.0
@@ -66,6 +67,8 @@ class EmbeddedCluster:
         sidecar_urls: Where the plugin finds the sidecar.
         sidecar_token: The secret shared with the sidecar; None: the home's own (``sidecar_token()``).
         deadline_ms: The plugin's deadline; None: its default.
+        jvm_options: Further options of the JVM, for instance ``-XX:TieredStopAtLevel=1``, which halves
+            the CPU time of a start and slows down long runs.
         progress: Told what takes time.
     """
 
@@ -81,6 +84,7 @@ class EmbeddedCluster:
     sidecar_urls: Sequence[str] = ("http://127.0.0.1:9280",)
     sidecar_token: str | None = field(default=None, repr=False)
     deadline_ms: int | None = None
+    jvm_options: Sequence[str] = ()
     progress: Callable[[str], None] = to_stderr
 
     # ---- what callers use
@@ -219,6 +223,7 @@ class EmbeddedCluster:
             plugin=plugin_key,
             agent=self.agent,
             heap_mb=self.heap_mb,
+            jvm_options=tuple(self.jvm_options),
             nodes=(),
         )
         names = [(f"pincite-{i + 1}", first + i, first + ports.TRANSPORT_OFFSET + i) for i in range(n_nodes)]
@@ -322,7 +327,9 @@ class EmbeddedCluster:
         name, http_port, transport_port = plan
         folders = config.node_folders(self._folder, name)
         folders.log.unlink(missing_ok=True)
-        command = config.java_command(Path(state.assembly), folders, jdk, heap_mb=state.heap_mb, agent=state.agent)
+        command = config.java_command(
+            Path(state.assembly), folders, jdk, heap_mb=state.heap_mb, agent=state.agent, more=state.jvm_options
+        )
         # Nothing of our environment: a stray JAVA_TOOL_OPTIONS or proxy must not change the node.
         environ = {"PATH": os.defpath, "LANG": "C.UTF-8", "HOME": str(folders.temporary)}
         with folders.output.open("wb") as output:
@@ -350,8 +357,8 @@ class EmbeddedCluster:
         A cluster that answers but stays red after the deadline is left running, and that is said: it
         is needed to find out why.
         """
-        begin = last = time.monotonic()
-        patience = READY_TIMEOUT_S + READY_TIMEOUT_MORE_S * (len(state.nodes) - 1)
+        begin = last = heard = time.monotonic()
+        written = -1
         while True:
             for node in started:
                 if not is_alive(node.process):
@@ -360,7 +367,10 @@ class EmbeddedCluster:
             if health in ("green", "yellow"):
                 return
             now = time.monotonic()
-            if now - begin > patience:
+            size = sum(_bytes(config.node_folders(self._folder, node.name).log) for node in state.nodes)
+            if size != written:
+                written, heard = size, now
+            if now - begin > READY_TIMEOUT_S or now - heard > SILENT_TIMEOUT_S:
                 break
             if now - last > _PROGRESS_EVERY_S:
                 last = now
@@ -369,7 +379,7 @@ class EmbeddedCluster:
         if health == "red":
             self.progress("the cluster answers but its health is red: some shards could not be opened")
             return
-        raise self._node_failed(state.nodes[0].name, why=f"was not ready within {patience:.0f} s")
+        raise self._node_failed(state.nodes[0].name, why=f"was not ready within {now - begin:.0f} s")
 
     def _health(self, state: ClusterState) -> str | None:
         """The cluster's health; None while it does not answer or is not complete."""
@@ -432,6 +442,13 @@ class EmbeddedCluster:
     def _is_ours(self, port: int) -> bool:
         answer = get_json(port, "/")
         return isinstance(answer, dict) and answer.get("cluster_name") == self._cluster_name
+
+
+def _bytes(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _tail(path: Path) -> list[str]:

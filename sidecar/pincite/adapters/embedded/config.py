@@ -198,7 +198,9 @@ def _holds(conf: Path, mark: str) -> bool:
         return False
 
 
-def java_command(node: Path, folders: NodeFolders, jdk: Jdk, *, heap_mb: int, agent: bool) -> list[str]:
+def java_command(
+    node: Path, folders: NodeFolders, jdk: Jdk, *, heap_mb: int, agent: bool, more: Sequence[str] = ()
+) -> list[str]:
     """The command line of a node.
 
     Args:
@@ -207,6 +209,7 @@ def java_command(node: Path, folders: NodeFolders, jdk: Jdk, *, heap_mb: int, ag
         jdk: The JDK.
         heap_mb: Heap, in MiB; as much again may be used outside of it.
         agent: Whether OpenSearch's Java agent enforces the plugins' policies, as in real distributions.
+        more: Further options, after ours.
     """
     options = [
         f"-Xms{heap_mb}m",
@@ -233,7 +236,7 @@ def java_command(node: Path, folders: NodeFolders, jdk: Jdk, *, heap_mb: int, ag
     ]
     if agent:
         options.append(f"-javaagent:{node / 'agent/opensearch-agent.jar'}")
-    return [str(jdk.java), *options, "-cp", f"{node / 'lib'}/*", "org.opensearch.bootstrap.OpenSearch"]
+    return [str(jdk.java), *options, *more, "-cp", f"{node / 'lib'}/*", "org.opensearch.bootstrap.OpenSearch"]
 
 
 def sidecar_token(home: Path) -> str:

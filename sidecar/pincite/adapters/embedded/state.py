@@ -46,6 +46,7 @@ class ClusterState:
         plugin: Key of the installed build of our plugin, None without it.
         agent: Whether they run with OpenSearch's Java agent.
         heap_mb: Heap of each, in MiB.
+        jvm_options: Further options of the JVM.
         nodes: The nodes.
     """
 
@@ -55,6 +56,7 @@ class ClusterState:
     plugin: str | None
     agent: bool
     heap_mb: int
+    jvm_options: tuple[str, ...]
     nodes: tuple[NodeState, ...]
 
     @property
@@ -70,7 +72,8 @@ def read_state(path: Path) -> ClusterState | None:
         if raw.pop("state_version") != STATE_VERSION:
             return None
         nodes = tuple(NodeState(**{**node, "process": ProcessId(**node["process"])}) for node in raw.pop("nodes"))
-        return ClusterState(nodes=nodes, **raw) if nodes else None
+        options = tuple(raw.pop("jvm_options"))
+        return ClusterState(nodes=nodes, jvm_options=options, **raw) if nodes else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 

@@ -71,7 +71,11 @@ final class WindowProcessor extends AbstractProcessor implements SearchRequestPr
         ActionListener<SearchRequest> once = ActionListener.notifyOnce(listener);
         try {
             // A second one in the same pipeline must not take the widened page for the client's.
-            if (context.getAttribute(Ask.ATTRIBUTE) == null) {
+            if (context.getAttribute(Ask.ATTRIBUTE) != null) {
+                logger.debug("[{}] stands twice in the pipeline", TYPE);
+            } else if (SubSearch.isOne(request)) {
+                context.setAttribute(Ask.ATTRIBUTE, new Ask.Done());
+            } else {
                 Ask ask = look(request);
                 context.setAttribute(Ask.ATTRIBUTE, ask);
                 if (ask instanceof Ask.Widened widened) {

@@ -1,17 +1,24 @@
 package org.pincite.opensearch;
 
 import org.apache.hc.core5.http.io.entity.EntityUtils;
+import org.opensearch.action.search.SearchRequest;
+import org.opensearch.action.search.SearchResponse;
 import org.opensearch.client.Request;
 import org.opensearch.client.RequestOptions;
 import org.opensearch.client.Response;
 import org.opensearch.client.ResponseException;
+import org.opensearch.common.action.ActionFuture;
 import org.opensearch.common.settings.MockSecureSettings;
 import org.opensearch.common.settings.Settings;
+import org.opensearch.index.query.QueryBuilders;
 import org.opensearch.plugins.Plugin;
+import org.opensearch.search.builder.SearchSourceBuilder;
 import org.opensearch.test.OpenSearchIntegTestCase;
 import org.opensearch.test.OpenSearchIntegTestCase.ClusterScope;
 import org.opensearch.test.OpenSearchIntegTestCase.Scope;
+import org.opensearch.threadpool.ThreadPool;
 import org.opensearch.transport.Netty4ModulePlugin;
+import org.opensearch.transport.client.Client;
 import org.junit.After;
 import org.junit.AfterClass;
 import org.junit.Before;
@@ -39,11 +46,13 @@ public class HookIT extends OpenSearchIntegTestCase {
     private static final String MATCH = "{\"match\": {\"text\": \"tenant\"}}";
 
     private static StubSidecar stub;
+    private static boolean pipelinesAreThere;
 
     @BeforeClass
     public static void startStub() throws IOException {
         stub = new StubSidecar();
         stub.start();
+        pipelinesAreThere = false;
     }
 
     @AfterClass
@@ -79,18 +88,18 @@ public class HookIT extends OpenSearchIntegTestCase {
     @Before
     public void setUpIndices() throws IOException {
         stub.reset();
-        call("PUT", "/_search/pipeline/pincite", Files.readString(pipelines().resolve("pincite.search.json")));
-        call("PUT", "/_search/pipeline/pincite_ten", pipeline("\"window\": 10", ""));
+        if (pipelinesAreThere == false) {
+            call("PUT", "/_search/pipeline/pincite", Files.readString(pipelines().resolve("pincite.search.json")));
+            call("PUT", "/_search/pipeline/pincite_ten", pipeline("\"window\": 10", ""));
+            pipelinesAreThere = true;
+        }
         createIndex("/" + INDEX, true, "");
         index(INDEX, N_DOCS);
     }
 
     @After
-    public void dropSettings() throws IOException {
+    public void releaseStub() {
         stub.reset();
-        for (String name : List.of("pincite", "pincite_ten")) {
-            call("DELETE", "/_search/pipeline/" + name, null);
-        }
     }
 
     private static Path pipelines() {
@@ -268,6 +277,7 @@ public class HookIT extends OpenSearchIntegTestCase {
             new Search("last page", match, 55, 10),
             new Search("sorted by score", match + ", \"sort\": [\"_score\"], \"track_scores\": true", 0, 10),
             new Search("post filter", match + ", \"post_filter\": {\"range\": {\"page\": {\"gte\": 10}}}, \"min_score\": 0.001", 0, 10),
+            new Search("terminate after", match + ", \"terminate_after\": 1000, \"timeout\": \"60s\"", 0, 10),
             new Search("rescore", match + ", " + rescore, 0, 10),
             new Search("collapse", match + ", \"collapse\": {\"field\": \"case_id\"}", 0, 4),
             new Search(
@@ -462,6 +472,11 @@ public class HookIT extends OpenSearchIntegTestCase {
         seen.addAll(ids(page));
         assertEquals(ids(search(INDEX, "", body(query(MATCH), "\"size\": 200"))), seen);
         call("DELETE", "/_search/scroll", "{\"scroll_id\": \"" + page.get("_scroll_id") + "\"}");
+    }
+
+    public void testAlias() throws IOException {
+        call("POST", "/_aliases", "{\"actions\": [{\"add\": {\"index\": \"chunks\", \"alias\": \"all-chunks\"}}]}");
+        assertReport(Status.APPLIED, null, search("all-chunks", "?search_pipeline=pincite", body(query(MATCH))));
     }
 
     public void testDisabledNode() throws IOException {
@@ -746,9 +761,9 @@ public class HookIT extends OpenSearchIntegTestCase {
             assertReport(Status.UNAVAILABLE, Reason.SIDECAR_TIMEOUT, hooked);
             assertEquals(comparable(untouched), comparable(hooked));
             HookReport report = report(hooked);
-            assertTrue(report.toString(), report.tookMs() >= 290 && report.tookMs() < 2000);
+            assertTrue(report.toString(), report.tookMs() >= 290 && report.tookMs() < 10_000);
             assertTrue("took " + hooked.get("took"), ((Number) hooked.get("took")).longValue() >= 290);
-            assertTrue("elapsed " + elapsedMs, elapsedMs < 5000);
+            assertTrue("elapsed " + elapsedMs, elapsedMs < 10_000);
             assertTrue(stub.lastRequest.deadlineMs() <= 300);
         });
         stub.reset();
@@ -782,30 +797,30 @@ public class HookIT extends OpenSearchIntegTestCase {
         assertReport(Status.APPLIED, null, hooked(body));
     }
 
-    /** Many searches at once while the sidecar hangs: none waits for another, all answer. */
+    /** Many searches on one node while the sidecar hangs: none waits for another, all answer. */
     public void testManySearchesWhileTheSidecarHangs() throws Exception {
         stub.hold();
-        withSetting("pincite.deadline_ms", "500", () -> {
-            int n = 40;
-            List<java.util.concurrent.CompletableFuture<Map<String, Object>>> answers = new ArrayList<>();
-            try (var pool = java.util.concurrent.Executors.newFixedThreadPool(n)) {
-                long start = System.nanoTime();
-                for (int i = 0; i < n; i++) {
-                    answers.add(java.util.concurrent.CompletableFuture.supplyAsync(() -> {
-                        try {
-                            return hooked(body(query(MATCH), "\"size\": 2"));
-                        } catch (IOException e) {
-                            throw new java.io.UncheckedIOException(e);
-                        }
-                    }, pool));
-                }
-                for (var answer : answers) {
-                    assertReport(Status.UNAVAILABLE, Reason.SIDECAR_TIMEOUT, answer.join());
-                }
-                // Blocked search threads would need n × 500 ms over a handful of threads.
-                long elapsedMs = (System.nanoTime() - start) / 1_000_000;
-                assertTrue("elapsed " + elapsedMs, elapsedMs < 5000);
+        withSetting("pincite.deadline_ms", "1000", () -> {
+            Client client = internalCluster().client(internalCluster().getNodeNames()[0]);
+            long start = System.nanoTime();
+            List<ActionFuture<SearchResponse>> answers = new ArrayList<>();
+            for (int i = 0; i < 60; i++) {
+                SearchRequest request = new SearchRequest(INDEX).source(
+                    new SearchSourceBuilder().query(QueryBuilders.matchQuery("text", "tenant")).size(2)
+                );
+                request.pipeline("pincite");
+                answers.add(client.search(request));
             }
+            for (ActionFuture<SearchResponse> answer : answers) {
+                SearchResponse response = answer.actionGet();
+                assertEquals(2, response.getHits().getHits().length);
+                PinciteExt ext = (PinciteExt) response.getInternalResponse().getSearchExtBuilders().get(0);
+                assertEquals(Reason.SIDECAR_TIMEOUT, ext.report().reason());
+            }
+            // Each would hold a search thread for a second if it blocked.
+            int threads = internalCluster().getInstance(ThreadPool.class).info(ThreadPool.Names.SEARCH).getMax();
+            long elapsedMs = (System.nanoTime() - start) / 1_000_000;
+            assertTrue(threads + " threads, elapsed " + elapsedMs, elapsedMs < 60_000 / threads);
         });
     }
 }
