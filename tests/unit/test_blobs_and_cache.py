@@ -25,6 +25,13 @@ def test_blob_bytes_are_little_endian_rows() -> None:
     assert raw == bytes([0x00, 0x3C, 0x00, 0xC0])
 
 
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_padding_may_be_missing(n: int) -> None:
+    # OpenSearch's docvalue_fields returns base64 without it.
+    tokens = np.ones((n, 4), dtype=np.float32)
+    assert blobs.unpack(blobs.pack(tokens).rstrip("="), 4).shape == (n, 4)
+
+
 def test_an_empty_blob_is_no_tokens() -> None:
     assert blobs.unpack(blobs.pack(np.zeros((0, 4), dtype=np.float32)), 4).shape == (0, 4)
 
