@@ -133,8 +133,17 @@ class RabbitMQServer:
                 [epmd, "-address", "127.0.0.1", "-port", str(self._epmd_port)], self.home / "epmd.log"
             )
             self._wait_for_port(self._epmd_port, self._epmd)
-        self._server = self._spawn([str(script)], self.log)
-        self._wait_for_port(self.port, self._server)
+        for attempt in range(3):
+            self._server = self._spawn([str(script)], self.log)
+            try:
+                self._wait_for_port(self.port, self._server)
+                return
+            except RuntimeError:
+                # After a SIGKILL epmd may hold the node's name for a moment longer.
+                self.stop_server(signal.SIGKILL)
+                if attempt == 2:
+                    raise
+                time.sleep(2)
 
     def _wait_for_port(self, port: int, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + _START_S
