@@ -150,10 +150,8 @@ class RabbitMQServer:
         while time.monotonic() < deadline:
             if process.poll() is not None:
                 break
-            with socket.socket() as probe:
-                probe.settimeout(1.0)
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    return
+            if _listens(port):
+                return
             time.sleep(0.1)
         tail = self.log.read_text(errors="replace")[-2000:] if self.log.exists() else ""
         raise RuntimeError(f"RabbitMQ did not listen on {port}:\n{tail}")
@@ -164,6 +162,10 @@ class RabbitMQServer:
             return
         _end_group(self._server, how)
         self._server = None
+        # The group's leader is gone before Erlang's machine is, which may accept for a moment longer.
+        deadline = time.monotonic() + _START_S
+        while _listens(self.port) and time.monotonic() < deadline:
+            time.sleep(0.05)
 
     def stop(self) -> None:
         """Stop everything."""
@@ -171,6 +173,12 @@ class RabbitMQServer:
         if self._epmd is not None:
             _end_group(self._epmd, signal.SIGTERM)
             self._epmd = None
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1.0)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _end_group(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
