@@ -111,6 +111,27 @@ def test_a_zombie_is_dead():
     child.wait()
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="Linux shows threads in /proc")
+def test_a_process_whose_first_thread_has_ended_is_alive_as_long_as_others_are():
+    process = disown(
+        sleeper(
+            "import ctypes, threading, time",
+            "threading.Thread(target=time.sleep, args=(60,)).start()",
+            "print(flush=True)",
+            "ctypes.CDLL(None).syscall(60 if __import__('platform').machine() == 'x86_64' else 93, 0)",
+        )
+    )
+    deadline = time.monotonic() + 10
+    while (text := Path(f"/proc/{process.pid}/stat").read_text()) and time.monotonic() < deadline:
+        if text[text.rindex(")") + 2] == "Z":
+            break
+        time.sleep(0.02)
+    assert text[text.rindex(")") + 2] == "Z"
+    assert is_alive(process)
+    assert stop([process], grace_s=0.2) == []
+    assert not is_alive(process)
+
+
 # ---- state and lock
 
 

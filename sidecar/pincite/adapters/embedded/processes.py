@@ -38,7 +38,7 @@ def start_mark(pid: int) -> str | None:
             return None
         # The second field is the program's name in parentheses, which may hold anything.
         fields = text[text.rindex(")") + 2 :].split()
-        if fields[0] in "ZX":
+        if fields[0] in "ZX" and not _has_more_threads(pid):
             return None
         try:
             boot = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
@@ -57,6 +57,14 @@ def start_mark(pid: int) -> str | None:
         return None
     words = done.stdout.split()
     return " ".join(words[1:]) if words and not words[0].startswith("Z") else None
+
+
+def _has_more_threads(pid: int) -> bool:
+    """Whether threads outlive the first one, which alone shows as a zombie. They hold ports and locks."""
+    try:
+        return len(list((_PROC / str(pid) / "task").iterdir())) > 1
+    except OSError:
+        return False
 
 
 def identify(pid: int) -> ProcessId | None:
