@@ -133,18 +133,25 @@ class RabbitMQServer:
                 [epmd, "-address", "127.0.0.1", "-port", str(self._epmd_port)], self.home / "epmd.log"
             )
             self._wait_for_port(self._epmd_port, self._epmd)
-        self._server = self._spawn([str(script)], self.log)
-        self._wait_for_port(self.port, self._server)
+        for attempt in range(3):
+            self._server = self._spawn([str(script)], self.log)
+            try:
+                self._wait_for_port(self.port, self._server)
+                return
+            except RuntimeError:
+                # After a SIGKILL epmd may hold the node's name for a moment longer.
+                self.stop_server(signal.SIGKILL)
+                if attempt == 2:
+                    raise
+                time.sleep(2)
 
     def _wait_for_port(self, port: int, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline:
             if process.poll() is not None:
                 break
-            with socket.socket() as probe:
-                probe.settimeout(1.0)
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    return
+            if _listens(port):
+                return
             time.sleep(0.1)
         tail = self.log.read_text(errors="replace")[-2000:] if self.log.exists() else ""
         raise RuntimeError(f"RabbitMQ did not listen on {port}:\n{tail}")
@@ -155,6 +162,10 @@ class RabbitMQServer:
             return
         _end_group(self._server, how)
         self._server = None
+        # The group's leader is gone before Erlang's machine is, which may accept for a moment longer.
+        deadline = time.monotonic() + _START_S
+        while _listens(self.port) and time.monotonic() < deadline:
+            time.sleep(0.05)
 
     def stop(self) -> None:
         """Stop everything."""
@@ -162,6 +173,12 @@ class RabbitMQServer:
         if self._epmd is not None:
             _end_group(self._epmd, signal.SIGTERM)
             self._epmd = None
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1.0)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _end_group(process: subprocess.Popen[bytes], how: signal.Signals) -> None:

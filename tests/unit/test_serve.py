@@ -17,12 +17,13 @@ from pincite.domain.errors import ConfigError, NotFound, Overloaded, UpstreamErr
 from pincite.domain.types import SearchFilter
 from pincite.serve.app import create_app
 from pincite.serve.gate import Gate
+from pincite.serve.routes.hook import plainly_valid
 from pincite.serve.run import check_bind, is_loopback
 from pincite.serve.sweep import Sweep
 from pincite.wiring import contracts
 from pincite.wiring.logs import configure_logs
 
-HOOK = {
+HOOK: dict[str, Any] = {
     "query": "may the tenant sublet",
     "candidates": [
         {"id": "a", "seq_no": 0, "primary_term": 1, "bm25": 7.25, "knn": None},
@@ -224,6 +225,27 @@ def test_integral_floats_are_integers_for_the_services() -> None:
     assert (
         create_app(Strict()).test_client().post("/v1/hook/rerank", json=body, headers=CONTRACT).status_code == 200
     )
+
+
+def test_what_is_plainly_valid_is_valid() -> None:
+    assert plainly_valid(HOOK)
+    assert plainly_valid({**HOOK, "deadline_ms": 900})
+    values = [None, True, 0, 1, -1, 1.0, 1.5, "", "a", "x" * 513, [], {}, 60_000, 60_001]
+    bodies = [
+        {**HOOK, field: value} for field in ("query", "deadline_ms", "candidates", "other") for value in values
+    ]
+    for field in ("id", "seq_no", "primary_term", "bm25", "knn", "other"):
+        bodies += [{**HOOK, "candidates": [{**HOOK["candidates"][0], field: value}]} for value in values]
+    for missing in ("query", "candidates"):
+        bodies.append({k: v for k, v in HOOK.items() if k != missing})
+    for missing in HOOK["candidates"][0]:
+        bodies.append({**HOOK, "candidates": [{k: v for k, v in HOOK["candidates"][0].items() if k != missing}]})
+    bodies += [{**HOOK, "candidates": HOOK["candidates"] * 501}, {**HOOK, "query": "x" * 8193}]
+    verdicts = [(plainly_valid(body), contracts.violation("hook_rerank_request", body) is None) for body in bodies]
+    assert (True, False) not in verdicts
+    # Only whole numbers written as 1.0 are valid and not plainly so.
+    assert verdicts.count((False, True)) <= 4
+    assert verdicts.count((True, True)) >= 10
 
 
 # --- rerank, embed, search, ask

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 CONTRACT = "1"
 CONTRACT_HEADER = "Pincite-Contract"
+_FIELDS = frozenset({"query", "deadline_ms", "candidates"})
+_CANDIDATE_FIELDS = frozenset({"id", "seq_no", "primary_term", "bm25", "knn"})
+_SCORE_TYPES = frozenset({int, float, type(None)})
 
 
 def blueprint(sidecar: Sidecar) -> Blueprint:
@@ -29,7 +32,7 @@ def blueprint(sidecar: Sidecar) -> Blueprint:
         sidecar.guard.require_bearer()
         _check_contract()
         with sidecar.gate.admitted():
-            body = bodies.read("hook_rerank_request", text_field="query")
+            body = bodies.read("hook_rerank_request", text_field="query", plainly_valid=plainly_valid)
             for candidate in body["candidates"]:
                 # JSON Schema takes 14.0 for an integer; versions are compared as Python's.
                 candidate["seq_no"] = int(candidate["seq_no"])
@@ -49,6 +52,42 @@ def blueprint(sidecar: Sidecar) -> Blueprint:
         return response
 
     return routes
+
+
+def plainly_valid(body: object) -> bool:
+    """Whether a body is a hook request as the plugin writes it: a fast answer for the path of every search.
+
+    The JSON Schema takes some 20 ms for 200 candidates, this 0.1 ms. What is not plainly valid is left to
+    the schema, which may still find it valid, and otherwise says what is wrong.
+    """
+    if not isinstance(body, dict) or not body.keys() <= _FIELDS:
+        return False
+    query, candidates, deadline_ms = body.get("query"), body.get("candidates"), body.get("deadline_ms", 1)
+    return (
+        type(query) is str
+        and 0 < len(query) <= bodies.MAX_TEXT_CHARS
+        and type(deadline_ms) is int
+        and 1 <= deadline_ms <= 60_000
+        and isinstance(candidates, list)
+        and 0 < len(candidates) <= 1000
+        and all(_plain_candidate(candidate) for candidate in candidates)
+    )
+
+
+def _plain_candidate(candidate: object) -> bool:
+    if not isinstance(candidate, dict) or candidate.keys() != _CANDIDATE_FIELDS:
+        return False
+    name, seq_no, term = candidate["id"], candidate["seq_no"], candidate["primary_term"]
+    return (
+        type(name) is str
+        and 0 < len(name) <= 512
+        and type(seq_no) is int
+        and seq_no >= 0
+        and type(term) is int
+        and term >= 1
+        and type(candidate["bm25"]) in _SCORE_TYPES
+        and type(candidate["knn"]) in _SCORE_TYPES
+    )
 
 
 def _check_contract() -> None:
