@@ -7,6 +7,7 @@ import stat
 
 import pytest
 
+from pincite.adapters.embedded import EmbeddedCluster
 from pincite.adapters.embedded.access import NodeUser, check_home, closed_folder, inspect_home, node_user
 from pincite.adapters.embedded.config import check_token, sidecar_token
 from pincite.domain.errors import ConfigError, UserError
@@ -75,6 +76,27 @@ def test_home_below_a_file(open_folder):
     with pytest.raises(ConfigError) as caught:
         check_home(open_folder / "file" / "home", node_user())
     assert caught.value.code == "home_unwritable"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_a_home_in_anothers_closed_folder(open_folder):
+    closed = open_folder / "closed"
+    closed.mkdir(mode=0o700)
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            os.setgid(STRANGER.gid)
+            os.setuid(STRANGER.uid)
+            cluster = EmbeddedCluster(home=closed / "home", progress=lambda _: None)
+            assert cluster.down() is False
+            assert cluster.status().running is False
+            cluster.up()
+        except ConfigError as exc:
+            status = 0 if exc.code == "home_unwritable" else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 def test_root_is_never_the_nodes_user():

@@ -126,7 +126,8 @@ def check_home(home: Path, user: NodeUser) -> None:
 def nearest_existing(path: Path) -> Path:
     """The path itself or the nearest parent that exists."""
     path = path.absolute()
-    return next(folder for folder in (path, *path.parents) if folder.exists())
+    # os.path answers False where a closed folder hides the path; Path.exists raises.
+    return next(folder for folder in (path, *path.parents) if os.path.exists(folder))  # noqa: PTH110
 
 
 def _unreachable(closed: Path, home: Path, user: NodeUser) -> ConfigError:

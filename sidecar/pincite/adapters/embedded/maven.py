@@ -44,7 +44,7 @@ def run_maven(arguments: Sequence[str], *, folder: Path, java_home: Path) -> Non
         ConfigError: ``maven_missing``.
         UpstreamError: ``maven_failed``; the message ends with the last lines of Maven's output.
     """
-    command = [find_maven(), "-q", "-B", "-ntp", *arguments]
+    command = [find_maven(), "-q", "-B", "-ntp", "-Dstyle.color=never", *arguments]
     environ = {**os.environ, "JAVA_HOME": str(java_home)}
     try:
         done = subprocess.run(  # noqa: S603 - fixed program, no shell
@@ -68,7 +68,7 @@ def run_maven(arguments: Sequence[str], *, folder: Path, java_home: Path) -> Non
             retryable=True,
         ) from None
     if done.returncode != 0:
-        lines = [line for line in done.stdout.splitlines() if line.strip() and "sun.misc.Unsafe" not in line]
+        lines = [line for line in done.stdout.splitlines() if line.strip() and not line.startswith("WARNING: ")]
         tail = "\n".join(lines[-_TAIL_LINES:])
         raise UpstreamError(
             "maven_failed",

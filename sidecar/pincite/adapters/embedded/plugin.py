@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -56,10 +57,10 @@ def plugin_zip(explicit: Path | None, root: Path, jdk: Jdk, progress: Callable[[
         UpstreamError: ``maven_failed``.
     """
     if explicit is not None:
-        if not explicit.is_file():
+        if not os.access(explicit, os.R_OK) or not explicit.is_file():
             raise UserError(
                 "plugin_zip_missing",
-                f"The plugin's zip {explicit} is not there.",
+                f"The plugin's zip {explicit} is not there or cannot be read.",
                 mend="Correct PINCITE_CLUSTER__PLUGIN_ZIP, or unset it to have the plugin built from its sources.",
                 subject=str(explicit),
             )
