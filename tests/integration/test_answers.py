@@ -78,7 +78,7 @@ def test_every_answer_fits_the_schema_and_verifies(
             assert document["text"][sentence["start"] : sentence["end"]] == sentence["text"]
             assert all(v["support"] == "supported" for v in sentence["verdicts"])
             for citation in sentence["citations"]:
-                text = (contracts / citation["file_name"]).read_text(encoding="utf-8-sig", newline="")
+                text = (contracts / citation["file_name"]).read_bytes().decode("utf-8-sig")
                 assert text[citation["char_start"] : citation["char_end"]] == citation["quote"]
         path = tmp_path / f"{n}.json"
         path.write_text(json.dumps(document), encoding="utf-8")
@@ -127,7 +127,7 @@ def test_verify_fails_on_a_changed_file(contracts: Path, answers: list[Any], tmp
     for path in contracts.iterdir():
         shutil.copy(path, tmp_path / path.name)
     cited = tmp_path / document["sentences"][0]["citations"][0]["file_name"]
-    cited.write_text(cited.read_text(encoding="utf-8-sig", newline="") + " ", encoding="utf-8", newline="")
+    cited.write_bytes(cited.read_bytes() + b" ")
     assert not verify(document, directory_reader(tmp_path)).ok
 
 

@@ -126,14 +126,19 @@ def test_bad_questions(app: Services, query: str, code: str) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    ['"unbalanced (quote', "a AND OR NOT *:* _exists_:x", "\\ / + - && || ! ( ) { } [ ] ^", "roof\x00roof"],
+    ['"unbalanced (quote', "a AND OR NOT *:* _exists_:x", "roof \\ / + - && || ! ( ) { } [ ] ^", "roof\x00roof"],
 )
 def test_query_syntax_is_plain_text(app: Services, query: str) -> None:
     search(app, query)
 
 
 def test_a_long_question_within_the_limit(app: Services) -> None:
-    assert search(app, "roof of the bakery " * 400).passages
+    # 1,600 words would be more clauses than Lucene takes.
+    result = search(app, "roof of the bakery " * 400)
+    assert any(p.score("bm25") is not None for p in result.passages)
+    assert "lexical_leg:question_shortened" in result.degraded
+    assert search(app, "-".join(["roof"] + ["x"] * 4000)).passages
+    assert search(app, "房屋" * 4000) is not None
 
 
 def test_a_changed_chunk_is_never_scored_from_the_cache(node: Node, prefix: str, tmp_path: Path) -> None:

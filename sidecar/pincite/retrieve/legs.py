@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import regex
+
 from pincite.domain.types import ChunkVersion, TermStat
 from pincite.text.words import has_han
 
@@ -13,6 +15,23 @@ if TYPE_CHECKING:
 
 #: Lucene's cap on clauses is 1,024; a question's first content words carry it.
 MAX_TERMS = 64
+MAX_WORDS = 300
+
+_TOKEN = regex.compile(r"\p{Han}|[\p{L}\p{N}\p{M}_]+")
+
+
+def lexical_text(query: str) -> tuple[str, bool]:
+    """The text that the lexical leg searches, and whether it is shorter than the query.
+
+    Lucene takes 1,024 clauses a query, and each word is one in each field. A text of more words than that
+    allows is searched by its distinct words (Han: by its beginning); the vector leg still reads all of it.
+    """
+    found = _TOKEN.findall(query)
+    if len(found) <= MAX_WORDS:
+        return query, False
+    if has_han(query):
+        return "".join(found[:MAX_WORDS]), True
+    return " ".join(list(dict.fromkeys(word.lower() for word in found))[:MAX_WORDS]), True
 
 
 def bm25_body(query: str, filter_clauses: Sequence[Mapping[str, Any]], size: int) -> dict[str, Any]:

@@ -143,7 +143,10 @@ class SearchFlow:
         chunks = ChunkIndex(self._indices, caller)
         window = max(self._k1, from_ + size)
 
-        bodies = [legs.bm25_body(text, where, window)]
+        lexical, shortened = legs.lexical_text(text)
+        if shortened:
+            degraded.append("lexical_leg:question_shortened")
+        bodies = [legs.bm25_body(lexical, where, window)]
         if encoded is not None:
             bodies.append(legs.knn_body(encoded.pooled, where, window))
         if with_terms:
