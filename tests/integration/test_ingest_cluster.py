@@ -133,11 +133,11 @@ class _FailsAfter:
             self._inner.token_dim,
         )
 
-    def encode_passages(self, texts: Sequence[str]) -> list[Encoded]:
+    def encode_passages(self, texts: Sequence[str], *, contexts: Sequence[str] | None = None) -> list[Encoded]:
         if self._left == 0:
             raise UpstreamError("power_cut", "the lights went out")
         self._left -= 1
-        return self._inner.encode_passages(texts)
+        return self._inner.encode_passages(texts, contexts=contexts)
 
     def encode_query(self, text: str) -> Encoded:
         return self._inner.encode_query(text)

@@ -66,7 +66,8 @@ def test_scores_are_what_the_definitions_say(app: Services, node: Node, module_p
             reference.maxsim(encoded.tokens, vectors[key]), rel=1e-3, abs=1e-3
         )
         # Lucene's k-NN score is (1 + cos) / 2 of the pooled vectors.
-        pooled = HashEncoder().encode_query(passage.chunk.text).pooled
+        encoder = HashEncoder()
+        pooled = encoder.encode_passages([passage.chunk.text], contexts=[passage.chunk.title])[0].pooled
         assert knn[key] == pytest.approx((1 + float(pooled @ encoded.pooled)) / 2, abs=2e-3)
     order = [p.chunk.chunk_id for p in result.passages]
     first = fusion.first_stage(bm25, knn, order, config)

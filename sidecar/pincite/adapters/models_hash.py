@@ -49,15 +49,20 @@ class HashEncoder:
         """Dimensions of a token vector."""
         return self._dim
 
-    def encode_passages(self, texts: Sequence[str]) -> list[Encoded]:
-        """Encode passages."""
-        return [self.encode_query(text) for text in texts]
+    def encode_passages(self, texts: Sequence[str], *, contexts: Sequence[str] | None = None) -> list[Encoded]:
+        """Encode passages; the words of a context count in the pooled vector alone."""
+        before = contexts or [""] * len(texts)
+        return [self._encode(text, context) for text, context in zip(texts, before, strict=True)]
 
     def encode_query(self, text: str) -> Encoded:
         """Encode one text."""
-        words = _WORD.findall(text.lower()) or [""]
-        tokens = np.stack([self._vector(word) for word in words])
+        return self._encode(text, "")
+
+    def _encode(self, text: str, context: str) -> Encoded:
+        tokens = np.stack([self._vector(word) for word in _WORD.findall(text.lower()) or [""]])
         pooled = tokens.sum(axis=0)
+        for word in _WORD.findall(context.lower()):
+            pooled = pooled + self._vector(word)
         norm = float(np.linalg.norm(pooled))
         unit = pooled / norm if norm > 0 else tokens[0]
         return Encoded(pooled=unit.astype(np.float32), tokens=tokens)

@@ -11,6 +11,7 @@ import importlib.util
 import os
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ MINILM_DIM = 384
 
 _BATCH_TOKENS = 4096
 _N_SPECIAL = 2
+_MAX_CONTEXT_TOKENS = 48
 
 
 def packaged_minilm() -> Path:
@@ -127,33 +129,35 @@ class SentenceTransformerEncoder:
         """Dimensions of a token vector."""
         return self._token_dim
 
-    def encode_passages(self, texts: Sequence[str]) -> list[Encoded]:
-        """Encode passages, batched by length; cost is one forward pass of each token."""
+    def encode_passages(self, texts: Sequence[str], *, contexts: Sequence[str] | None = None) -> list[Encoded]:
+        """Encode passages, batched by length; cost is one forward pass of each token.
+
+        A context is cut to 48 tokens, so that 2 + 48 + 200 fit the model.
+        """
         with self._lock:
-            return self._encode(texts)
+            return self._encode(texts, contexts)
 
     def encode_query(self, text: str) -> Encoded:
         """Encode one query. MiniLM encodes queries as it does passages."""
         with self._lock:
             return self._encode([text])[0]
 
-    def _encode(self, texts: Sequence[str]) -> list[Encoded]:
-        ids: list[list[int]] = self._tokenizer(
-            list(texts), add_special_tokens=False, truncation=False, padding=False, verbose=False
-        )["input_ids"]
+    def _encode(self, texts: Sequence[str], contexts: Sequence[str] | None = None) -> list[Encoded]:
+        before = [row[:_MAX_CONTEXT_TOKENS] for row in self._ids(contexts)] if contexts else [[]] * len(texts)
         windows = [
-            (owner, row[start : start + self._window])
-            for owner, row in enumerate(ids)
-            for start in range(0, max(len(row), 1), self._window)
+            _Window(owner=owner, context=context, piece=row[start : start + room])
+            for owner, (row, context) in enumerate(zip(self._ids(texts), before, strict=True))
+            for room in [self._window - len(context)]
+            for start in range(0, max(len(row), 1), room)
         ]
         pooled: list[list[tuple[int, FloatArray]]] = [[] for _ in texts]
         tokens: list[dict[int, FloatArray]] = [{} for _ in texts]
-        order = sorted(range(len(windows)), key=lambda i: len(windows[i][1]), reverse=True)
-        for batch in self._batches(order, windows):
-            for index, (vector, rows) in zip(batch, self._forward([windows[i][1] for i in batch]), strict=True):
-                owner, piece = windows[index]
-                pooled[owner].append((max(len(piece), 1), vector))
-                tokens[owner][index] = rows
+        for batch in _batches([len(w) for w in windows]):
+            outputs = self._forward([windows[i].context + windows[i].piece for i in batch])
+            for index, (vector, rows) in zip(batch, outputs, strict=True):
+                window = windows[index]
+                pooled[window.owner].append((max(len(window.piece), 1), vector))
+                tokens[window.owner][index] = rows[len(window.context) :]
         return [
             Encoded(
                 pooled=_mean(pooled[owner]),
@@ -162,19 +166,11 @@ class SentenceTransformerEncoder:
             for owner in range(len(texts))
         ]
 
-    def _batches(self, order: list[int], windows: list[tuple[int, list[int]]]) -> list[list[int]]:
-        batches: list[list[int]] = []
-        current: list[int] = []
-        width = 0
-        for index in order:
-            width = max(width, len(windows[index][1]) + _N_SPECIAL)
-            if current and width * (len(current) + 1) > _BATCH_TOKENS:
-                batches.append(current)
-                current, width = [], len(windows[index][1]) + _N_SPECIAL
-            current.append(index)
-        if current:
-            batches.append(current)
-        return batches
+    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
+        rows: list[list[int]] = self._tokenizer(
+            list(texts), add_special_tokens=False, truncation=False, padding=False, verbose=False
+        )["input_ids"]
+        return rows
 
     def _forward(self, rows: list[list[int]]) -> list[tuple[FloatArray, FloatArray]]:
         torch, tok = self._torch, self._tokenizer
@@ -192,6 +188,29 @@ class SentenceTransformerEncoder:
         pooled = _normalize(out["sentence_embedding"].float().cpu().numpy())
         states = out["token_embeddings"].float().cpu().numpy()
         return [(pooled[i], _normalize(states[i, 1 : len(row) + 1])) for i, row in enumerate(rows)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Window:
+    """What goes through the model at once: token ids of a context and of a piece of a text."""
+
+    owner: int
+    context: list[int]
+    piece: list[int]
+
+    def __len__(self) -> int:
+        return len(self.context) + len(self.piece) + _N_SPECIAL
+
+
+def _batches(lengths: list[int]) -> list[list[int]]:
+    """Indices in batches of similar length, longest first, each of at most ``_BATCH_TOKENS`` padded tokens."""
+    batches: list[list[int]] = []
+    for index in sorted(range(len(lengths)), key=lambda i: lengths[i], reverse=True):
+        if batches and lengths[batches[-1][0]] * (len(batches[-1]) + 1) <= _BATCH_TOKENS:
+            batches[-1].append(index)
+        else:
+            batches.append([index])
+    return batches
 
 
 def load_minilm() -> SentenceTransformerEncoder:

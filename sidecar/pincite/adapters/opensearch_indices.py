@@ -24,6 +24,7 @@ class IndexModel:
     token_dim: int
     token_format: str
     chunker: str
+    context: str
     knn_engine: str = "lucene"
 
 
@@ -66,6 +67,7 @@ class Indices:
             "encoder_id": model.encoder_id,
             "token_format": model.token_format,
             "chunker": model.chunker,
+            "context": model.context,
             "knn_engine": model.knn_engine,
         }
         self.check_model(model)
@@ -131,6 +133,7 @@ class Indices:
                     token_dim=int(meta["token_dim"]),
                     token_format=meta["token_format"],
                     chunker=meta["chunker"],
+                    context=meta["context"],
                 )
             except KeyError as exc:
                 raise ConfigError(
@@ -157,16 +160,12 @@ class Indices:
         found = self.installed_model()
         if found is None:
             return False
-        if (found.encoder_id, found.dim, found.token_format) != (
-            wanted.encoder_id,
-            wanted.dim,
-            wanted.token_format,
-        ):
+        if _vectors(found) != _vectors(wanted):
             raise ConfigError(
                 "encoder_mismatch",
                 f"The index {self.alias('chunks')} was made with encoder {found.encoder_id} "
-                f"({found.dim} dimensions, {found.token_format}); the configured one is "
-                f"{wanted.encoder_id} ({wanted.dim}, {wanted.token_format}).",
+                f"({found.dim} dimensions, {found.token_format}, context {found.context}); the configured one is "
+                f"{wanted.encoder_id} ({wanted.dim}, {wanted.token_format}, context {wanted.context}).",
                 mend="Set PINCITE_ENCODER to the index's encoder, or use another PINCITE_INDEX_PREFIX.",
                 subject=self.alias("chunks"),
             )
@@ -193,6 +192,11 @@ class Indices:
             )
             for node in nodes
         )
+
+
+def _vectors(model: IndexModel) -> tuple[str, int, str, str]:
+    """What must be equal for vectors to be compared."""
+    return model.encoder_id, model.dim, model.token_format, model.context
 
 
 def _filled(node: Any, values: Mapping[str, Any]) -> Any:

@@ -60,8 +60,14 @@ class Encoder(Protocol):
     def token_dim(self) -> int:
         """Dimensions of a token vector."""
 
-    def encode_passages(self, texts: Sequence[str]) -> list[Encoded]:
-        """Encode passages; the order of the result is that of the input."""
+    def encode_passages(self, texts: Sequence[str], *, contexts: Sequence[str] | None = None) -> list[Encoded]:
+        """Encode passages; the order of the result is that of the input.
+
+        Args:
+            texts: The passages.
+            contexts: For each text what the model reads before it (its document's title): it shapes the
+                vectors, but ``tokens`` holds the text's own tokens alone.
+        """
 
     def encode_query(self, text: str) -> Encoded:
         """Encode one query."""

@@ -9,6 +9,8 @@ from pincite.domain.types import Chunk
 
 #: Chunks per batch. 64 chunks of 200 tokens and 384 dimensions are 10 MB of float16 and 20 MB of float32.
 BATCH_CHUNKS = 64
+#: What is encoded before a chunk's text, with a version: another context makes other vectors.
+CONTEXT_ID = "title@1"
 
 
 def encode_in_batches(
@@ -16,9 +18,13 @@ def encode_in_batches(
 ) -> Iterator[list[EncodedChunk]]:
     """Encode chunks, a batch at a time, in their order.
 
-    A title or summary is not encoded: the vectors are of the citable text alone.
+    The document's title is the context of each of its chunks, after Summary-Augmented Chunking: what tells
+    two documents with the same clauses apart stands in the title, not in the clause. The title is not part
+    of the citable text, and its tokens are not stored.
     """
     for start in range(0, len(chunks), batch_chunks):
         batch = chunks[start : start + batch_chunks]
-        encoded = encoder.encode_passages([chunk.text for chunk in batch])
+        encoded = encoder.encode_passages(
+            [chunk.text for chunk in batch], contexts=[chunk.title for chunk in batch]
+        )
         yield [EncodedChunk(chunk=c, encoded=e) for c, e in zip(batch, encoded, strict=True)]

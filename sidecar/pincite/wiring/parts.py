@@ -12,6 +12,7 @@ from pincite.adapters.models_sbert import MINILM_DIM, MINILM_ID
 from pincite.adapters.opensearch_indices import IndexModel
 from pincite.domain.protocols import Encoder, Reranker
 from pincite.domain.types import Versioned
+from pincite.encode.batches import CONTEXT_ID
 from pincite.kernels import blobs
 from pincite.rank.identity import IdentityReranker
 
@@ -91,6 +92,7 @@ def model_of(encoder: Encoder, chunker: Versioned) -> IndexModel:
         token_dim=encoder.token_dim,
         token_format=blobs.format_id(encoder.token_dim),
         chunker=str(chunker),
+        context=CONTEXT_ID,
     )
 
 
@@ -104,4 +106,5 @@ def expected_model(name: str, chunker: Versioned) -> IndexModel:
         token_dim=MINILM_DIM,
         token_format=blobs.format_id(MINILM_DIM),
         chunker=str(chunker),
+        context=CONTEXT_ID,
     )
