@@ -209,8 +209,8 @@ def test_the_sidecar_wants_token_and_contract(node: Node, corpus: str, sidecar: 
     status, reply = http("POST", url, body, {**bearer, "Pincite-Contract": "1"})
     assert status == 200
     jsonschema.validate(reply, resources.load_json("contracts/schemas/hook_rerank_response.schema.json"))
-    # Chunks that the index does not hold keep their first-stage order and have no MaxSim.
-    assert [r["id"] for r in reply["results"]] == ["a1", "b2"]
+    # Chunks that the index does not hold keep the order of the fused first stage and have no MaxSim.
+    assert [r["id"] for r in reply["results"]] == ["b2", "a1"]
     assert all(r["scores"]["maxsim"] is None for r in reply["results"])
 
 

@@ -6,6 +6,7 @@ Each request may carry its caller's ``Authorization``; without one the configure
 from __future__ import annotations
 
 import json
+import logging
 import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from opensearchpy import OpenSearch
 from opensearchpy import exceptions as os_errors
 
 from pincite.domain.errors import ConfigError, NotFound, PinciteError, UpstreamError
+
+# opensearch-py warns of each 404, and to ask whether a document exists is no fault.
+logging.getLogger("opensearch").setLevel(logging.ERROR)
 
 
 class VersionConflict(Exception):
@@ -57,7 +61,7 @@ class Cluster:
             "pool_maxsize": 16,
         }
         if address.api_token:
-            options["headers"] = {"Authorization": f"Bearer {address.api_token}"}
+            options["headers"] = {"authorization": f"Bearer {address.api_token}"}
         elif address.user is not None:
             options["http_auth"] = (address.user, address.password or "")
         if address.url.startswith("https://"):
@@ -90,7 +94,8 @@ class Cluster:
             ConfigError: not authorised.
             UpstreamError: everything else; ``retryable`` for what may pass.
         """
-        headers = {"Authorization": caller} if caller else None
+        # Lower case: opensearch-py keys the account that way, and two spellings would send both.
+        headers = {"authorization": caller} if caller else None
         query: dict[str, Any] = dict(params or {})
         if timeout_s is not None:
             query["request_timeout"] = timeout_s
@@ -98,7 +103,8 @@ class Cluster:
             return self._client.transport.perform_request(method, path, params=query, body=body, headers=headers)
         except os_errors.TransportError as exc:
             raise self._translated(exc, method, path) from exc
-        except os_errors.SerializationError as exc:
+        except (os_errors.SerializationError, AttributeError) as exc:
+            # AttributeError: opensearch-py expects an object as the body of an error, and gets something else.
             raise UpstreamError(
                 "cluster_bad_reply",
                 f"The server at {self.url} did not answer as OpenSearch does.",
