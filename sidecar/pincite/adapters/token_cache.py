@@ -7,18 +7,16 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from pincite.domain.types import ChunkVersion
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from pincite.domain.protocols import FloatArray
 
 
 class TokenCache:
     """Least recently used out first; thread-safe.
 
-    Vectors are held as float16, as they are stored: widening them is cheaper than missing them.
+    Vectors are held as float32: widening 200 chunks takes longer than scoring them.
 
     Args:
         max_bytes: Upper bound of the vectors' bytes. One that alone is larger is not kept.
@@ -27,10 +25,10 @@ class TokenCache:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._n_bytes = 0
-        self._items: OrderedDict[tuple[str, int, int], NDArray[np.float16]] = OrderedDict()
+        self._items: OrderedDict[tuple[str, int, int], FloatArray] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get_many(self, wanted: Mapping[str, ChunkVersion]) -> dict[str, NDArray[np.float16]]:
+    def get_many(self, wanted: Mapping[str, ChunkVersion]) -> dict[str, FloatArray]:
         """What the cache holds of exactly these versions."""
         found = {}
         with self._lock:
@@ -42,7 +40,7 @@ class TokenCache:
                     found[chunk_id] = array
         return found
 
-    def put(self, chunk_id: str, version: ChunkVersion, tokens: NDArray[np.float16]) -> None:
+    def put(self, chunk_id: str, version: ChunkVersion, tokens: FloatArray) -> None:
         """Keep the vectors of one version."""
         key = (chunk_id, version.seq_no, version.primary_term)
         with self._lock:
@@ -54,6 +52,13 @@ class TokenCache:
             while self._n_bytes > self._max_bytes and self._items:
                 _, dropped = self._items.popitem(last=False)
                 self._n_bytes -= dropped.nbytes
+
+    @property
+    def full(self) -> bool:
+        """Whether one more chunk of the usual size would push another one out."""
+        with self._lock:
+            usual = self._n_bytes // len(self._items) if self._items else 0
+            return self._n_bytes + usual > self._max_bytes
 
     @property
     def n_bytes(self) -> int:

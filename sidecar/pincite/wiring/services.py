@@ -13,8 +13,8 @@ from pincite.adapters.opensearch_chunks import ChunkIndex, StoredTokens
 from pincite.adapters.opensearch_indices import Indices, InitReport
 from pincite.adapters.opensearch_sources import SourceIndex, StoredRecord
 from pincite.adapters.token_cache import TokenCache
-from pincite.domain.errors import ConfigError, NotFound, PinciteError, UserError
-from pincite.domain.protocols import Encoder, TokenStore
+from pincite.domain.errors import NotFound, PinciteError, UserError
+from pincite.domain.protocols import Encoder
 from pincite.domain.types import SearchFilter, SearchResult
 from pincite.ingest import chunk_forensic
 from pincite.kernels.maxsim import maxsim_many
@@ -50,6 +50,7 @@ class Services:
         self._encoder = LazyEncoder(settings.encoder, check=self._check_encoder)
         self._init_lock = threading.Lock()
         self._ready_model: IndexModel | None = None
+        self._warm: str | None = None
 
     # -- parts -------------------------------------------------------------------------------------
 
@@ -68,7 +69,7 @@ class Services:
         return SourceIndex(self.indices)
 
     @cached_property
-    def _tokens(self) -> TokenStore:
+    def _tokens(self) -> StoredTokens:
         cache = TokenCache(self.settings.sidecar.cache_mb * 2**20)
         return StoredTokens(self.indices, cache, self._encoder.get().token_dim)
 
@@ -264,10 +265,10 @@ class Services:
         }
 
     def readiness(self) -> list[dict[str, Any]]:
-        """Checks ``{name, ok, detail}``: the cluster, the index, the encoder."""
+        """Checks ``{name, ok, detail}``: the cluster, the index, the encoder, and whether ``warm`` is over."""
         checks: list[tuple[str, Callable[[], str]]] = [
             ("cluster", lambda: f"{self.cluster.info(timeout_s=5)['version']['number']} at {self.cluster.url}"),
-            ("index", lambda: self._require_index().encoder_id),
+            ("index", self._index_state),
             ("encoder", lambda: self._encoder.get().encoder_id),
         ]
         out = []
@@ -276,14 +277,29 @@ class Services:
                 out.append({"name": name, "ok": True, "detail": check()})
             except PinciteError as exc:
                 out.append({"name": name, "ok": False, "detail": f"{exc.code}: {exc.message}"})
+        out.append({"name": "warm", "ok": self._warm is not None, "detail": self._warm or "warming up"})
         return out
 
+    def _index_state(self) -> str:
+        model = self.indices.installed_model()
+        if model is None:
+            raise NotFound("index_missing", "There is no Pincite index yet.", mend="Run `pincite init`.")
+        return model.encoder_id
+
     def warm(self) -> None:
-        """Load the encoder now rather than at the first request."""
+        """Do now what the first request would wait for: load the encoder, read token vectors, search once.
+
+        ``readiness`` says ``warm`` when it is over. What fails here fails again, with its error, in the
+        request that needs it.
+        """
         try:
-            self._encoder.get()
-        except ConfigError as exc:
-            self._progress(f"The encoder is not ready: {exc.message}")
+            self._encoder.get().encode_query("warm up")
+            self._require_index()
+            n_chunks = self._tokens.fill_cache()
+            self._search.search("warm up", size=1)
+            self._warm = f"{n_chunks} chunks in the cache"
+        except PinciteError as exc:
+            self._warm = f"{exc.code}: {exc.message}"
 
     def close(self) -> None:
         """Let go of connections."""

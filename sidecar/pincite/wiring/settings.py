@@ -64,7 +64,7 @@ class SidecarSettings(BaseModel):
     port: int = Field(default=9280, ge=1, le=65535)
     max_queue: int = Field(default=32, ge=1)
     threads: int = Field(default=8, ge=1)
-    cache_mb: int = Field(default=512, ge=1)
+    cache_mb: int = Field(default=1024, ge=1)
 
 
 class OpenAISettings(BaseModel):
