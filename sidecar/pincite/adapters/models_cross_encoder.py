@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from pincite.adapters.models_checkpoint import checkpoint_id, model_library
 from pincite.domain.errors import ConfigError, UpstreamError
 
 
@@ -20,21 +19,9 @@ class CrossEncoderReranker:
     """
 
     def __init__(self, path: str | Path) -> None:
-        if Path(path).is_dir():
-            os.environ.setdefault("HF_HUB_OFFLINE", "1")
+        library = model_library(path, "PINCITE_RERANKER")
         try:
-            from sentence_transformers import CrossEncoder
-            from transformers.utils import logging as hf_logging
-        except ImportError as exc:
-            raise ConfigError(
-                "models_missing",
-                f"The cross-encoder needs {exc.name}, which is not installed.",
-                mend="Install the models extra: pip install 'pincite[models]'.",
-                subject="PINCITE_RERANKER",
-            ) from exc
-        hf_logging.disable_progress_bar()
-        try:
-            self._model = CrossEncoder(str(path))
+            self._model = library.CrossEncoder(str(path))
         except (OSError, ValueError) as exc:
             raise ConfigError(
                 "reranker_unloadable",
@@ -42,7 +29,7 @@ class CrossEncoderReranker:
                 mend="Set PINCITE_RERANKER to identity or to the path of a cross-encoder checkpoint.",
                 subject=str(path),
             ) from exc
-        self._id = _checkpoint_id(Path(path))
+        self._id = checkpoint_id(Path(path))
         self._lock = threading.Lock()
 
     @property
@@ -64,11 +51,3 @@ class CrossEncoderReranker:
                 "reranker_bad_score", f"The cross-encoder {self._id} gave a score that is not finite."
             )
         return scores
-
-
-def _checkpoint_id(path: Path) -> str:
-    weights = path / "model.safetensors"
-    if not weights.is_file():
-        return str(path)
-    with weights.open("rb") as file:
-        return f"{path.name}@{hashlib.file_digest(file, 'sha256').hexdigest()[:12]}"

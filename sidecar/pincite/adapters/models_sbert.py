@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pincite.adapters.models_checkpoint import checkpoint_id, model_library
 from pincite.domain.errors import ConfigError
 from pincite.domain.protocols import Encoded
 
@@ -73,28 +73,12 @@ class SentenceTransformerEncoder:
     """
 
     def __init__(self, path: str | Path, *, encoder_id: str | None = None, device: str | None = None) -> None:
-        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-        # Threads that spin while they wait starve the search node on the same cores.
-        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-        if Path(path).is_dir():
-            # A local checkpoint needs no hub; without this a closed network costs minutes of retries.
-            os.environ.setdefault("HF_HUB_OFFLINE", "1")
-        try:
-            import torch
-            from sentence_transformers import SentenceTransformer
-            from transformers.utils import logging as hf_logging
-        except ImportError as exc:
-            raise ConfigError(
-                "models_missing",
-                f"The encoder needs {exc.name}, which is not installed.",
-                mend="Install the models extra: pip install 'pincite[models]'.",
-                subject="PINCITE_ENCODER",
-            ) from exc
-        hf_logging.disable_progress_bar()
-        hf_logging.set_verbosity_error()
+        library = model_library(path, "PINCITE_ENCODER")
+        import torch
+
         self._torch = torch
         try:
-            self._model = SentenceTransformer(str(path), device=device)
+            self._model = library.SentenceTransformer(str(path), device=device)
         except (OSError, ValueError) as exc:
             raise ConfigError(
                 "encoder_unloadable",
@@ -108,7 +92,7 @@ class SentenceTransformerEncoder:
         if getattr(self._tokenizer, "is_fast", False):
             self._tokenizer.split_special_tokens = True
         self._window = int(self._model.max_seq_length or 512) - _N_SPECIAL
-        self._id = encoder_id or _checkpoint_id(Path(path))
+        self._id = encoder_id or checkpoint_id(Path(path))
         # torch runs one batch on all cores; two at once only fight over them.
         self._lock = threading.Lock()
         probe = self._encode(["probe"])[0]
@@ -216,14 +200,6 @@ def _batches(lengths: list[int]) -> list[list[int]]:
 def load_minilm() -> SentenceTransformerEncoder:
     """The packaged default encoder, all-MiniLM-L6-v2."""
     return SentenceTransformerEncoder(packaged_minilm(), encoder_id=MINILM_ID)
-
-
-def _checkpoint_id(path: Path) -> str:
-    weights = path / "model.safetensors"
-    if not weights.is_file():
-        return str(path)
-    with weights.open("rb") as file:
-        return f"{path.name}@{hashlib.file_digest(file, 'sha256').hexdigest()[:12]}"
 
 
 def _normalize(rows: FloatArray) -> FloatArray:
