@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PY := .venv/bin/python
 
-.PHONY: help setup demo test lint format plugin bench-refusal clean
+.PHONY: help setup demo test lint format plugin bench-refusal bench-fusion clean
 
 help: ## This list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -31,6 +31,10 @@ plugin: ## Build the OpenSearch plugin's zip
 bench-refusal: ## Refusals on questions that the licence corpus can and cannot answer
 	@scripts/setup.sh demo
 	@$(PY) -m pincite.evals.refusal
+
+bench-fusion: ## What each leg, their fusion and MaxSim find
+	@scripts/setup.sh demo
+	@$(PY) -m pincite.evals.fusion
 
 clean: ## Remove what was built here (not the cluster's data)
 	@rm -rf plugin/target build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

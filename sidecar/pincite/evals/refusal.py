@@ -27,14 +27,13 @@ from pincite.wiring.settings import load_settings
 N_QUESTIONS = 20
 
 
-def pdpa_questions(n: int = N_QUESTIONS) -> list[str]:
-    """Questions of the PDPA set, evenly spread.
+def data_file(name: str) -> Path:
+    """A file of the data sets.
 
     Raises:
         ConfigError: ``test_data_missing``.
     """
-    root = Path(os.environ.get("PINCITE_TEST_DATA", "../shared/data"))
-    path = root / "pdpa" / "pdpa_qa_public.jsonl"
+    path = Path(os.environ.get("PINCITE_TEST_DATA", "../shared/data")) / name
     if not path.is_file():
         raise ConfigError(
             "test_data_missing",
@@ -42,7 +41,13 @@ def pdpa_questions(n: int = N_QUESTIONS) -> list[str]:
             mend="Set PINCITE_TEST_DATA to the folder of the data sets.",
             subject="PINCITE_TEST_DATA",
         )
-    questions = [json.loads(line)["question_user"] for line in path.read_text(encoding="utf-8").splitlines()]
+    return path
+
+
+def pdpa_questions(n: int = N_QUESTIONS) -> list[str]:
+    """Questions of the PDPA set, evenly spread."""
+    lines = data_file("pdpa/pdpa_qa_public.jsonl").read_text(encoding="utf-8").splitlines()
+    questions = [json.loads(line)["question_user"] for line in lines]
     return questions[:: max(len(questions) // n, 1)][:n]
 
 

@@ -264,6 +264,10 @@ class Services:
             "vectors": [[float(x) for x in e.pooled] for e in encoded],
         }
 
+    def n_query_tokens(self, query: str) -> int:
+        """How many token vectors a query has: MaxSim is a sum over them."""
+        return len(self._encoder.get().encode_query(query).tokens)
+
     def readiness(self) -> list[dict[str, Any]]:
         """Checks ``{name, ok, detail}``: the cluster, the index, the encoder, and whether ``warm`` is over."""
         checks: list[tuple[str, Callable[[], str]]] = [
