@@ -98,6 +98,11 @@ def by_leg(item: Judged, leg: str) -> list[str]:
     return fusion.ranked(item.legs[leg])
 
 
+def first_stage_only(item: Judged, config: FusionConfig) -> list[str]:
+    """The order of the fused first stage."""
+    return fusion.ranked(hybrid(item, config))
+
+
 def full(item: Judged, config: FusionConfig) -> list[str]:
     """The default pipeline's order."""
     first = hybrid(item, config)
@@ -132,9 +137,9 @@ def table(name: str, items: Sequence[Judged]) -> dict[str, dict[str, float]]:
         leg: measure(items, lambda item, leg=leg: fusion.ranked(item.legs[leg]))
         for leg in ("bm25", "knn", "maxsim")
     }
-    rows["hybrid"] = measure(items, lambda item: fusion.ranked(hybrid(item, default)))
-    rows["rrf"] = measure(items, lambda item: fusion.ranked(hybrid(item, FusionConfig(method="rrf"))))
-    rows["default"] = measure(items, lambda item: full(item, default))
+    rows["hybrid"] = measure(items, partial(first_stage_only, config=default))
+    rows["rrf"] = measure(items, partial(first_stage_only, config=FusionConfig(method="rrf")))
+    rows["default"] = measure(items, partial(full, config=default))
     for weight in (0.4, 0.5, 0.6, 0.7, 0.8, 0.9):
         config = FusionConfig(weight_maxsim=weight, maxsim=Bounds(low=0.2, floor=0.6))
         rows[f"maxsim {weight}"] = measure(items, partial(full, config=config))
