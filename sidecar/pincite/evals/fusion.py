@@ -133,10 +133,7 @@ def measure(items: Sequence[Judged], order: Callable[[Judged], Sequence[str]]) -
 def table(name: str, items: Sequence[Judged]) -> dict[str, dict[str, float]]:
     """Print and return the figures of one set."""
     default = FusionConfig()
-    rows: dict[str, dict[str, float]] = {
-        leg: measure(items, lambda item, leg=leg: fusion.ranked(item.legs[leg]))
-        for leg in ("bm25", "knn", "maxsim")
-    }
+    rows = {leg: measure(items, partial(by_leg, leg=leg)) for leg in ("bm25", "knn", "maxsim")}
     rows["hybrid"] = measure(items, partial(first_stage_only, config=default))
     rows["rrf"] = measure(items, partial(first_stage_only, config=FusionConfig(method="rrf")))
     rows["default"] = measure(items, partial(full, config=default))
