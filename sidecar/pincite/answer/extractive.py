@@ -99,7 +99,7 @@ class ExtractiveGenerator:
         encoder: Encoder,
         splitter: SentenceSplitter,
         *,
-        threshold: float = 0.5,
+        threshold: float = 0.6,
         max_sentences: int = MAX_SENTENCES,
         weights: Mapping[str, float] = WEIGHTS,
     ) -> None:

@@ -104,7 +104,7 @@ class Settings(BaseSettings):
     encoder: str = "minilm"
     reranker: str = "identity"
     generator: str = "extractive"
-    answerability_threshold: float = Field(default=0.5, ge=0, le=1)
+    answerability_threshold: float = Field(default=0.6, ge=0, le=1)
 
     @field_validator("home", mode="after")
     @classmethod
