@@ -46,13 +46,15 @@ class HookFlow:
         query = checked_query(request["query"])
         bm25 = {c["id"]: float(c["bm25"]) for c in candidates if c["bm25"] is not None}
         knn = {c["id"]: float(c["knn"]) for c in candidates if c["knn"] is not None}
-        with clock.measure("encode_query"):
-            encoder = self._encoder.get()
-            encoded = encoder.encode_query(query)
+        encoded = None
+        # A query that the encoder cannot read would be ranked by noise: it keeps the first stage's order.
+        if self._encoder.reads(query):
+            with clock.measure("encode_query"):
+                encoded = self._encoder.get().encode_query(query)
         ranking = self._search.rank(bm25, knn or None, versions, encoded, clock, k1=len(versions))
         return {
             "contract": CONTRACT,
-            "model": {"encoder": encoder.encoder_id, "reranker": "identity"},
+            "model": {"encoder": self._encoder.id_if_loaded or "none", "reranker": "identity"},
             "took_ms": (time.perf_counter() - start) * 1e3,
             "stages": [{"name": s.name, "took_ms": s.took_ms} for s in clock.stages],
             "results": [

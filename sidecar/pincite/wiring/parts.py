@@ -15,6 +15,9 @@ from pincite.domain.types import Versioned
 from pincite.encode.batches import CONTEXT_ID
 from pincite.kernels import blobs
 from pincite.rank.identity import IdentityReranker
+from pincite.text.scripts import latin_share
+
+_MIN_LATIN_SHARE = 0.5
 
 
 class LazyEncoder:
@@ -31,10 +34,9 @@ class LazyEncoder:
         self._encoder: Encoder | None = None
         self._lock = threading.Lock()
 
-    @property
-    def latin_only(self) -> bool:
-        """Whether the encoder reads texts in Latin script only: the packaged MiniLM is English."""
-        return self.name == "minilm"
+    def reads(self, text: str) -> bool:
+        """Whether the encoder can read a text: the packaged MiniLM is English, so Latin script only."""
+        return self.name != "minilm" or latin_share(text) >= _MIN_LATIN_SHARE
 
     @property
     def id_if_loaded(self) -> str | None:

@@ -29,14 +29,12 @@ from pincite.rank import fusion
 from pincite.rank.late_interaction import late_interaction
 from pincite.retrieve import legs
 from pincite.retrieve.filters import clauses
-from pincite.text.scripts import latin_share
 from pincite.text.words import content_words
 from pincite.wiring.parts import LazyEncoder
 
 MAX_QUERY_CHARS = 8192
 _CROSS_ENCODE = 50
 _FETCH_MARGIN = 5
-_MIN_LATIN_SHARE = 0.5
 
 
 @dataclass(slots=True)
@@ -220,7 +218,7 @@ class SearchFlow:
         )
 
     def _encoded(self, text: str, clock: Clock, degraded: list[str]) -> Encoded | None:
-        if self._encoder.latin_only and latin_share(text) < _MIN_LATIN_SHARE:
+        if not self._encoder.reads(text):
             degraded.append("semantic_stages_skipped:encoder_lacks_language")
             return None
         try:

@@ -14,7 +14,7 @@ from pincite.adapters.opensearch_indices import Indices, InitReport
 from pincite.adapters.opensearch_sources import SourceIndex, StoredRecord
 from pincite.adapters.token_cache import TokenCache
 from pincite.domain.errors import NotFound, PinciteError, UserError
-from pincite.domain.protocols import Encoder
+from pincite.domain.protocols import Encoder, Reranker
 from pincite.domain.types import SearchFilter, SearchResult
 from pincite.ingest import chunk_forensic
 from pincite.kernels.maxsim import maxsim_many
@@ -74,13 +74,17 @@ class Services:
         return StoredTokens(self.indices, cache, self._encoder.get().token_dim)
 
     @cached_property
+    def _reranker(self) -> Reranker:
+        return load_reranker(self.settings.reranker)
+
+    @cached_property
     def _search(self) -> SearchFlow:
         r = self.settings.retrieval
         return SearchFlow(
             self.indices,
             encoder=self._encoder,
             tokens=lambda: self._tokens,
-            reranker=load_reranker(self.settings.reranker),
+            reranker=self._reranker,
             config=FusionConfig(weight_knn=r.weight_knn, weight_maxsim=r.weight_maxsim, method=r.fusion),
             k1=r.k1,
         )
@@ -243,7 +247,7 @@ class Services:
 
     def rerank(self, query: str, documents: list[str]) -> list[float]:
         """One finite score a document: the cross-encoder's, else MaxSim over the query's tokens."""
-        scores = load_reranker(self.settings.reranker).rerank(query, documents)
+        scores = self._reranker.rerank(query, documents)
         if scores is not None:
             return scores
         encoder = self._encoder.get()
