@@ -22,7 +22,7 @@ from pincite.testing.extractors import check_extracted
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("PINCITE_TEST_DATA", ROOT.parent / "shared" / "data"))
-pytestmark = [pytest.mark.data, pytest.mark.skipif(not DATA.is_dir(), reason="no test data here")]
+pytestmark = [pytest.mark.data, pytest.mark.skipif(not DATA.is_dir(), reason="PINCITE_TEST_DATA is not here")]
 
 EXTRACTORS = ExtractorSet([PlainTextExtractor(), MarkdownExtractor(), PdfiumExtractor()])
 

@@ -78,7 +78,7 @@ def test_home_below_a_file(open_folder):
     assert caught.value.code == "home_unwritable"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+@pytest.mark.skipif(os.geteuid() != 0, reason="not applicable: needs root to become another user")
 def test_a_home_in_anothers_closed_folder(open_folder):
     closed = open_folder / "closed"
     closed.mkdir(mode=0o700)
@@ -105,7 +105,7 @@ def test_root_is_never_the_nodes_user():
     assert user.dropped == (os.geteuid() == 0)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="as another user nothing is dropped")
+@pytest.mark.skipif(os.geteuid() != 0, reason="not applicable: as another user nothing is dropped")
 def test_no_user_to_drop_to():
     with pytest.raises(ConfigError) as caught:
         node_user(candidates=("no-such-user-here", "root"))

@@ -111,7 +111,9 @@ def test_a_zombie_is_dead():
     child.wait()
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="Linux shows threads in /proc")
+@pytest.mark.skipif(
+    not Path("/proc/self/task").exists(), reason="not applicable: only Linux shows threads in /proc"
+)
 def test_a_process_whose_first_thread_has_ended_is_alive_as_long_as_others_are():
     process = disown(
         sleeper(
