@@ -165,6 +165,13 @@ def test_verify_of_a_refusal_says_that_there_is_nothing_to_verify(
     assert node.cli(module_prefix, "verify", str(path), "--sources", str(contracts)).returncode == 1
 
 
+def test_a_generator_that_is_not_configured_stores_nothing(node: Node, prefix: str) -> None:
+    node.app(prefix).init()
+    reply = node.cli_json(prefix, "ask", "May the tenant sublet?", env={"PINCITE_GENERATOR": "openai"}, code=3)
+    assert reply["error"]["code"] == "llm_not_configured"
+    assert node.scroll(f"{prefix}-answers") == []
+
+
 def test_an_empty_index_refuses(node: Node, prefix: str) -> None:
     document = node.cli_json(prefix, "ask", "May the tenant sublet?")
     assert document["refusal"]["reason"] == "no_evidence"

@@ -14,6 +14,7 @@ from referencing import Registry, Resource
 
 from pincite import resources
 from pincite.adapters.models_hash import HashEncoder
+from pincite.adapters.opensearch_sources import SourceIndex
 from pincite.domain.errors import ConfigError, NotFound, PinciteError, UpstreamError
 from pincite.domain.protocols import Encoded
 from pincite.domain.types import SearchFilter
@@ -175,6 +176,30 @@ def test_an_interrupted_run_resumes_and_hides_what_is_half_in(node: Node, prefix
     assert {"aardvarks" in p.chunk.text for p in found.passages} == {False}
 
 
+def test_a_run_that_dies_before_the_old_chunks_are_gone_is_gone_on_with(
+    node: Node, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "lease.txt"
+    path.write_text("Version one speaks of aardvarks. " * 30, encoding="utf-8")
+    app = node.app(prefix)
+    ingest(app, tmp_path)
+    path.write_text("Version two speaks of zebras. " * 30, encoding="utf-8")
+
+    def die(*args: Any) -> None:
+        raise UpstreamError("power_cut", "the lights went out")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SourceIndex, "delete_chunks", die)
+        with pytest.raises(UpstreamError, match="the lights went out"):
+            ingest(app, tmp_path)
+    found = app.search("version speaks", size=20, filters=SearchFilter(), caller=None)
+    assert {"zebras" in p.chunk.text for p in found.passages} == {True}
+    ingest(app, tmp_path)
+    assert {"zebras" in hit["_source"]["text"] for hit in chunks_of(node, prefix).values()} == {True}
+    assert app.sources()[0]["status"] == "indexed"
+    assert ingest(app, tmp_path).count("unchanged") == 1
+
+
 def test_sources_and_delete(node: Node, prefix: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("The first lease concerns a barn.", encoding="utf-8")
     (tmp_path / "b.md").write_text("# Second lease\n\nIt concerns a boat.", encoding="utf-8")
@@ -315,8 +340,13 @@ def test_show_prints_a_passage_in_its_context(node: Node, prefix: str, tmp_path:
         with pytest.raises(PinciteError) as caught:
             app.show(bad, context_chars=10, caller=None)
         assert caught.value.code == code
-    with pytest.raises(NotFound):
-        app.show("lease.txt:900000-900010", context_chars=10, caller=None)
+    end = len(text)
+    for place in (f"lease.txt:{end}-{end + 100}", f"lease.txt:{end + 300}-{end + 310}", "lease.txt:900000-900010"):
+        with pytest.raises(NotFound):
+            app.show(place, context_chars=400, caller=None)
+    with pytest.raises(NotFound) as caught:
+        app.show(f"lease.txt:100-{end + 100}", context_chars=10, caller=None)
+    assert caught.value.code == "span_outside_source"
 
 
 def test_json_output_is_one_document(node: Node, prefix: str, tmp_path: Path) -> None:

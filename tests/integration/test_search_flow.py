@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,27 @@ def test_pages_are_disjoint_and_in_order(app: Services) -> None:
     assert len(set(pages)) == len(pages)
 
 
+class _ShortestFirst:
+    reranker_id = "shortest-first"
+
+    def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
+        return [-float(len(text)) for text in texts]
+
+
+def test_a_cross_encoder_sees_one_window_whatever_page_is_asked(
+    node: Node, module_prefix: str, app: Services
+) -> None:
+    other = node.app(module_prefix)
+    other.__dict__["_reranker"] = _ShortestFirst()
+    whole = search(other, QUERY, size=40).passages
+    assert [len(p.chunk.text) for p in whole] == sorted(len(p.chunk.text) for p in whole)
+    assert all(p.score("cross_encoder") is not None for p in whole)
+    pages = [p.chunk.chunk_id for at in (0, 10, 20, 30) for p in search(other, QUERY, from_=at).passages]
+    assert pages == [p.chunk.chunk_id for p in whole]
+    # Five passages for a generator are the best of the window, not of the first five.
+    assert [p.chunk.chunk_id for p in search(other, QUERY, size=5).passages] == pages[:5]
+
+
 def test_past_the_end_is_empty(app: Services) -> None:
     assert search(app, QUERY, from_=900).passages == ()
 
@@ -116,6 +138,7 @@ def test_filters_hold_inside_the_vector_leg(app: Services) -> None:
         ("   \n", "question_empty"),
         ("?!", "question_empty"),
         ("x" * 100_000, "question_too_long"),
+        ("caf\udce9 lease", "question_not_unicode"),
     ],
 )
 def test_bad_questions(app: Services, query: str, code: str) -> None:

@@ -8,6 +8,9 @@ import sys
 
 import pytest
 
+from pincite.wiring.embedded import sidecar_url
+from pincite.wiring.settings import default_home, load_settings
+
 HEAVY = ("torch", "transformers", "sentence_transformers", "celery", "flask", "opensearchpy", "openai", "numpy")
 
 
@@ -46,6 +49,26 @@ def test_wrong_usage_exits_2(args: list[str]) -> None:
     done = run(*args)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["PINCITE_OPENSEARCH", "PINCITE_SIDECAR"])
+def test_a_setting_without_its_part_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "http://127.0.0.1:9200")
+    done = run("search", "x", "--json")
+    assert done.returncode == 3, done.stderr
+    error = json.loads(done.stdout)["error"]
+    assert error["code"] == "setting_invalid"
+    assert name in error["message"]
+
+
+def test_an_empty_home_is_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PINCITE_HOME", "")
+    assert load_settings().home == default_home()
+
+
+def test_an_ipv6_sidecar_has_brackets_in_its_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PINCITE_SIDECAR__HOST", "::1")
+    assert sidecar_url(load_settings()) == "http://[::1]:9280"
 
 
 def test_a_bad_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,6 +67,12 @@ def error(kind: str, reason: str = "why") -> bytes:
         (403, error("cluster_block_exception"), UpstreamError, "cluster_read_only"),
         (429, error("cluster_block_exception"), UpstreamError, "cluster_read_only"),
         (429, error("rejected_execution_exception"), UpstreamError, "cluster_busy"),
+        (
+            503,
+            error("cluster_block_exception", "blocked by: [SERVICE_UNAVAILABLE/1/x];"),
+            UpstreamError,
+            "cluster_busy",
+        ),
         (503, b"", UpstreamError, "cluster_busy"),
         (400, error("parsing_exception"), UpstreamError, "cluster_error"),
         (500, b'"oops"', UpstreamError, "cluster_bad_reply"),
@@ -116,7 +122,16 @@ def test_nothing_listens() -> None:
     assert "PINCITE_OPENSEARCH__URL" in caught.value.mend
 
 
-@pytest.mark.parametrize("url", ["localhost:9200", "ftp://x", ""])
+def test_a_password_in_the_url_is_used_but_never_shown() -> None:
+    with pytest.raises(UpstreamError) as caught:
+        Cluster(ClusterAddress(url="http://admin:s3cret@127.0.0.1:9/x", timeout_s=2)).info()
+    assert "http://127.0.0.1:9/x" in caught.value.message
+    assert "s3cret" not in str(caught.value.as_dict())
+
+
+@pytest.mark.parametrize(
+    "url", ["localhost:9200", "ftp://x", "", "http://", "http://host:abc", "http://u:p@host:abc"]
+)
 def test_a_url_that_is_none(url: str) -> None:
     with pytest.raises(ConfigError) as caught:
         Cluster(ClusterAddress(url=url))

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from opensearchpy import OpenSearch
 from opensearchpy import exceptions as os_errors
@@ -46,11 +47,11 @@ class Cluster:
     """
 
     def __init__(self, address: ClusterAddress) -> None:
-        self.url = address.url
-        if not address.url.startswith(("http://", "https://")):
+        self.url, valid = shown_url(address.url)
+        if not valid:
             raise ConfigError(
                 "cluster_url_invalid",
-                f"{address.url!r} is not an http or https URL.",
+                f"{self.url!r} is not an http or https URL.",
                 mend="Set PINCITE_OPENSEARCH__URL to something like https://search.example.org:9200.",
                 subject="PINCITE_OPENSEARCH__URL",
             )
@@ -158,6 +159,18 @@ class Cluster:
         return error_by_status(status, kind, reason, url=self.url, what=f"{method} {path}")
 
 
+def shown_url(url: str) -> tuple[str, bool]:
+    """The URL without user and password, for people; and whether it is one that can be asked."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return url.rsplit("@", 1)[-1], False
+    netloc = parts.netloc.rsplit("@", 1)[-1]
+    shown = urlunsplit((parts.scheme, netloc, parts.path, "", ""))
+    return shown, parts.scheme in ("http", "https") and bool(host) and port != 0
+
+
 def ndjson(lines: Iterable[Mapping[str, Any]]) -> str:
     """Lines as newline-delimited JSON, the last one terminated too."""
     return "".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in lines)
@@ -202,6 +215,11 @@ def blocked_error(kind: str, reason: str, url: str) -> PinciteError | None:
     """The error for a write block, or None for any other reason."""
     if kind != "cluster_block_exception":
         return None
+    if "SERVICE_UNAVAILABLE" in reason:
+        # No manager yet, or state not recovered: this passes by itself.
+        return UpstreamError(
+            "cluster_busy", f"The cluster at {url} is not ready: {reason}", subject=url, retryable=True
+        )
     return UpstreamError(
         "cluster_read_only",
         f"The cluster at {url} does not accept writes: {reason}",

@@ -33,6 +33,9 @@ KNOWN = (
     ("Can I combine LGPL library code with a proprietary application?", ("lgpl-*", "*lgpl*")),
 )
 UNANSWERABLE = "How many days of paid parental leave may an employee take in Sweden?"
+#: The demo's own sources, apart from whatever else is in the index.
+CASE_ID = "demo-licences"
+ONLY_LICENCES = SearchFilter(case_ids=(CASE_ID,))
 _PROGRESS_EVERY_S = 5.0
 
 
@@ -48,7 +51,7 @@ def ingest_licences(app: Services, corpus: LicenceCorpus) -> dict[str, Any]:
 
     report = app.ingest(
         walk([corpus.folder], extractor_set()),
-        IngestOptions(collection="licences", titles=corpus.titles),
+        IngestOptions(collection="licences", case_id=CASE_ID, titles=corpus.titles),
         progress,
     )
     for source in report.sources:
@@ -106,7 +109,7 @@ def _questions(app: Services, sources: Path, out: Path) -> list[str]:
     out.mkdir(parents=True, exist_ok=True)
     reader = directory_reader(sources)
     for n, (question, patterns) in enumerate(KNOWN, start=1):
-        document = app.ask_and_wait(question, filters=SearchFilter(), caller=None, wait_s=60)
+        document = app.ask_and_wait(question, filters=ONLY_LICENCES, caller=None, wait_s=60)
         print(f"\n{n}. {question}")
         print_answer(document)
         path = out / f"answer-{n}.json"
@@ -116,7 +119,7 @@ def _questions(app: Services, sources: Path, out: Path) -> list[str]:
         report = verify(document, reader)
         print(f"   verify: {'passed' if report.ok else 'FAILED'}, {len(report.checks)} checks, {path}")
         problems += [f"verify of question {n}: {check.name} {check.detail}" for check in report.failures]
-    document = app.ask_and_wait(UNANSWERABLE, filters=SearchFilter(), caller=None, wait_s=60)
+    document = app.ask_and_wait(UNANSWERABLE, filters=ONLY_LICENCES, caller=None, wait_s=60)
     print(f"\n4. {UNANSWERABLE}")
     print_answer(document)
     if document["outcome"] != "refusal":

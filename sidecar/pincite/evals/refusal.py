@@ -17,8 +17,7 @@ from typing import Any
 
 from pincite import resources
 from pincite.domain.errors import ConfigError, PinciteError
-from pincite.domain.types import SearchFilter
-from pincite.evals.demo import cites, ingest_licences
+from pincite.evals.demo import ONLY_LICENCES, cites, ingest_licences
 from pincite.evals.licences import export_licences
 from pincite.wiring.console import fail, say
 from pincite.wiring.services import Services
@@ -68,7 +67,7 @@ def run() -> int:
 
         def ask(question: str) -> dict[str, Any]:
             start = time.perf_counter()
-            document = app.ask_and_wait(question, filters=SearchFilter(), caller=None, wait_s=120)
+            document = app.ask_and_wait(question, filters=ONLY_LICENCES, caller=None, wait_s=120)
             took.append((time.perf_counter() - start) * 1e3)
             return document
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MAX_TERMS = 64
 MAX_WORDS = 300
 
-_TOKEN = regex.compile(r"\p{Han}|[\p{L}\p{N}\p{M}_]+")
+_TOKEN = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}]|[\p{L}\p{N}\p{M}_]+")
 
 
 def lexical_text(query: str) -> tuple[str, bool]:

@@ -18,7 +18,7 @@ _log = structlog.stdlib.get_logger(__name__)
 
 EVERY_S = 60.0
 # Longer than an attempt may take, so that what a worker has in hand is left alone.
-OLDER_THAN_S = 300.0
+OLDER_THAN_S = 900.0
 
 
 class Sweep:

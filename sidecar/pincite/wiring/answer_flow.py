@@ -37,6 +37,9 @@ from pincite.domain.types import (
 from pincite.wiring.search_flow import SearchFlow
 
 MAX_ATTEMPTS = 5
+#: In the process that asks somebody waits.
+MAX_ATTEMPTS_HERE = 2
+_PAUSE_S = 1.0
 _POLL_S = 0.2
 
 
@@ -84,14 +87,21 @@ class AnswerFlow:
             degraded=found.result.degraded,
             created_at=_now(),
         )
+        if self._publish is None:
+            # What cannot be built is an error now, not a stored question that nobody answers.
+            self._answerer()
         AnswerIndex(self._indices).create(document)
         if self._publish is None:
             return self._run_here(answer_id)
         self._publish(answer_id)
         return document
 
-    def run(self, answer_id: str) -> dict[str, Any]:
+    def run(self, answer_id: str, *, max_attempts: int = MAX_ATTEMPTS) -> dict[str, Any]:
         """Make the answer of a stored question. Running it again changes nothing once it is done.
+
+        Args:
+            answer_id: The stored question.
+            max_attempts: When the model's server fails for the last of so many times, that is a refusal.
 
         Raises:
             NotFound: ``answer_unknown``.
@@ -107,8 +117,8 @@ class AnswerFlow:
                 record,
                 {**record.document, "state": AnswerState.RUNNING.value, "n_attempts": attempt},
             )
-            draft = self._draft(record, attempt)
-            return dict(answers.replace(record, self._finished(record, draft)).document)
+            draft, models = self._draft(record, attempt, max_attempts)
+            return dict(answers.replace(record, self._finished(record, draft, models)).document)
         except VersionConflict as exc:
             # Another worker took it up meanwhile. Its answer stands; ours is dropped.
             record = answers.get(answer_id)
@@ -139,18 +149,20 @@ class AnswerFlow:
         return stale
 
     def _run_here(self, answer_id: str) -> dict[str, Any]:
-        for _ in range(MAX_ATTEMPTS + 1):
+        for _ in range(MAX_ATTEMPTS_HERE):
             try:
-                return self.run(answer_id)
+                return self.run(answer_id, max_attempts=MAX_ATTEMPTS_HERE)
             except UpstreamError as exc:
                 if not exc.retryable or exc.code.startswith("cluster_"):
                     raise
-        raise AssertionError("run() ends by itself after MAX_ATTEMPTS")
+                time.sleep(_PAUSE_S)
+        return self.run(answer_id, max_attempts=0)
 
-    def _draft(self, record: AnswerRecord, attempt: int) -> AnswerDraft:
+    def _draft(self, record: AnswerRecord, attempt: int, max_attempts: int) -> tuple[AnswerDraft, dict[str, str]]:
+        """The outcome, and the ids of what made it (none when nothing had to be built for it)."""
         document = record.document
-        if attempt > MAX_ATTEMPTS:
-            return refuse(RefusalReason.TOO_MANY_ATTEMPTS, detail=f"attempts: {attempt - 1}")
+        if attempt > max_attempts:
+            return refuse(RefusalReason.TOO_MANY_ATTEMPTS, detail=f"attempts: {attempt - 1}"), {}
         start = time.perf_counter()
         versions = {
             item["chunk_id"]: ChunkVersion(seq_no=item["seq_no"], primary_term=item["primary_term"])
@@ -161,24 +173,25 @@ class AnswerFlow:
         try:
             evidence = evidence_from_document(document, passages)
         except NotFound as exc:
-            return refuse(RefusalReason.EVIDENCE_CHANGED, detail=exc.subject, stages=(read,))
-        try:
-            return self._answerer().answer(question_from_document(document), evidence)
-        except UpstreamError as exc:
-            if not exc.retryable or exc.code.startswith("cluster_") or attempt < MAX_ATTEMPTS:
-                raise
-            return refuse(RefusalReason.GENERATOR_FAILED, detail=exc.code, stages=(read,))
-
-    def _finished(self, record: AnswerRecord, draft: AnswerDraft) -> dict[str, Any]:
-        document = record.document
+            return refuse(RefusalReason.EVIDENCE_CHANGED, detail=exc.subject, stages=(read,)), {}
         answerer = self._answerer()
+        models = answerer_models(answerer)
+        try:
+            return answerer.answer(question_from_document(document), evidence), models
+        except UpstreamError as exc:
+            if not exc.retryable or exc.code.startswith("cluster_") or attempt < max_attempts:
+                raise
+            return refuse(RefusalReason.GENERATOR_FAILED, detail=exc.code, stages=(read,)), models
+
+    def _finished(self, record: AnswerRecord, draft: AnswerDraft, models: dict[str, str]) -> dict[str, Any]:
+        document = record.document
         finished = to_document(
             answer_id=record.answer_id,
             question=question_from_document(document),
             evidence=(),
             draft=draft,
             stages=[StageTime(**stage) for stage in document["stages"]],
-            models={**document["models"], **answerer_models(answerer)},
+            models={**document["models"], **models},
             degraded=document["degraded"],
             created_at=document["created_at"],
             finished_at=_now(),

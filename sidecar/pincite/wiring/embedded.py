@@ -10,7 +10,8 @@ from pincite.wiring.settings import Settings
 
 def sidecar_url(settings: Settings) -> str:
     """Where the sidecar is, or will be, reached."""
-    return settings.sidecar.url or f"http://{settings.sidecar.host}:{settings.sidecar.port}"
+    host = f"[{settings.sidecar.host}]" if ":" in settings.sidecar.host else settings.sidecar.host
+    return settings.sidecar.url or f"http://{host}:{settings.sidecar.port}"
 
 
 def embedded_cluster(settings: Settings, progress: Callable[[str], None]) -> EmbeddedCluster:

@@ -204,18 +204,17 @@ class IngestFlow:
                     batch, encoder_id=self._encoder_id, codec_id=self._codec_id, ingested_at=_now()
                 )
         self._sources.refresh()
-        self._sources.put(
-            pending
-            | {
-                "status": SourceStatus.INDEXED.value,
-                "pending_hash": None,
-                "version": int(record.document.get("version") or 0) + 1,
-                "updated_at": _now(),
-            },
-            record,
-        )
+        # Searches see the new version from here on. The record says "indexing" until the old chunks are gone,
+        # so that a run that dies between the two is gone on with, not taken for unchanged.
+        switched = pending | {
+            "status": SourceStatus.INDEXING.value,
+            "pending_hash": None,
+            "version": int(record.document.get("version") or 0) + 1,
+        }
+        record = self._sources.put(switched, record)
         kept = {chunk.chunk_id for chunk in chunks}
         self._sources.delete_chunks(document.source_id, [key for key in stamps if key not in kept])
+        self._sources.put(switched | {"status": SourceStatus.INDEXED.value, "updated_at": _now()}, record)
         return SourceOutcome(
             file_name=document.file_name,
             source_id=document.source_id,

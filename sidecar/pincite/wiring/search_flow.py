@@ -79,6 +79,14 @@ def checked_query(query: str) -> str:
         UserError: ``question_empty`` or ``question_too_long``.
     """
     text = query.strip()
+    try:
+        text.encode()
+    except UnicodeEncodeError as exc:
+        raise UserError(
+            "question_not_unicode",
+            f"The question holds a character that is no Unicode text, at place {exc.start + 1}.",
+            mend="Send it as UTF-8.",
+        ) from None
     if not text:
         raise UserError("question_empty", "The question is empty.", mend="Ask something.")
     if len(text) > MAX_QUERY_CHARS:
@@ -162,7 +170,9 @@ class SearchFlow:
         if ranking.n_without_tokens:
             degraded.append("tokens_missing")
         with clock.measure("fetch_passages"):
-            passages = self._current(chunks, ranking, from_ + size)
+            # A cross-encoder sees the same window whatever page is asked, so that pages are disjoint.
+            reranks = self._reranker.reranker_id != "identity"
+            passages = self._current(chunks, ranking, max(from_ + size, _CROSS_ENCODE if reranks else 0))
         passages = self._cross_encoded(text, passages, clock)
         return PreparedSearch(
             result=SearchResult(

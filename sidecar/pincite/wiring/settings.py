@@ -6,11 +6,12 @@ Only entry points read them (``Settings()``); everything below receives plain va
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from pincite.domain.errors import ConfigError
 
@@ -106,6 +107,11 @@ class Settings(BaseSettings):
     generator: str = "extractive"
     answerability_threshold: float = Field(default=0.6, ge=0, le=1)
 
+    @field_validator("home", mode="before")
+    @classmethod
+    def _empty_is_unset(cls, value: Any) -> Any:
+        return value if value != "" else default_home()
+
     @field_validator("home", mode="after")
     @classmethod
     def _absolute(cls, value: Path) -> Path:
@@ -120,6 +126,16 @@ def load_settings(**overrides: Any) -> Settings:
     """
     try:
         return Settings(**overrides)
+    except SettingsError as exc:
+        # pydantic-settings names the field only in its message: 'error parsing value for field "opensearch" …'
+        found = re.search(r'field "(\w+)"', str(exc))
+        name = f"PINCITE_{found[1].upper() if found else '*'}"
+        raise ConfigError(
+            "setting_invalid",
+            f"{name} is not a setting of its own; its parts are set one by one, as {name}__….",
+            mend=f"Unset {name}; docs/operations.md lists all settings.",
+            subject=name,
+        ) from None
     except ValidationError as exc:
         first = exc.errors()[0]
         name = "PINCITE_" + "__".join(str(part).upper() for part in first["loc"])

@@ -86,7 +86,11 @@ class PassageViews:
     def _at(self, source_id: str, content_hash: str, span: Span, context_chars: int) -> dict[str, Any]:
         low, high = max(0, span.start - context_chars), span.end + context_chars
         chunks = self._overlapping(source_id, content_hash, low, high)
-        if not chunks or chunks[0].provenance.char_span.start > span.start:
+        if (
+            not chunks
+            or chunks[0].provenance.char_span.start > span.start
+            or max(c.provenance.char_span.end for c in chunks) <= span.start
+        ):
             raise NotFound(
                 "citation_stale",
                 f"The passage at characters {span.start}–{span.end} is not in the index any more.",
@@ -94,6 +98,14 @@ class PassageViews:
                 subject=source_id,
             )
         start, text = _joined(chunks)
+        if start + len(text) < span.end:
+            raise NotFound(
+                "span_outside_source",
+                f"{chunks[0].provenance.file_name} has no character {span.end} in the index; "
+                f"what is there ends at {start + len(text)}, or the span is too long to show at once.",
+                mend=f"Give a span that ends at {start + len(text)} or before.",
+                subject=source_id,
+            )
         whole = {"before": text[max(0, low - start) : span.start - start], "after": ""}
         quote = text[span.start - start : span.end - start]
         whole["after"] = text[span.end - start : high - start]
