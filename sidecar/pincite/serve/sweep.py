@@ -17,7 +17,7 @@ from pincite.domain.errors import PinciteError
 _log = structlog.stdlib.get_logger(__name__)
 
 EVERY_S = 60.0
-# Longer than an attempt may take, so that what a worker has in hand is left alone.
+# Longer than all attempts of a worker may take, so that what it has in hand is left alone.
 OLDER_THAN_S = 900.0
 
 
