@@ -64,6 +64,20 @@ def test_a_contract_sentence_supports_itself_alone() -> None:
     assert missing_numbers("The fee is $98,765,432.10.", [text])
 
 
+@pytest.mark.parametrize("texts", [contracts, laws])
+def test_a_slice_of_a_source_has_no_missing_numbers(texts: object) -> None:
+    """Sentences, and those beside each other, against the chunk-sized window that holds them."""
+    n = 0
+    for text in islice(texts(), 40):  # type: ignore[operator]
+        spans = SPLITTER.split(text)[:300]
+        for first, last in zip(spans, spans[1:] or spans, strict=False):
+            window = text[max(0, first.start - 600) : last.end + 600]
+            for said in (first.slice(text), text[first.start : last.end]):
+                assert missing_numbers(said, [window]) == [], said
+                n += 1
+    assert n > 100
+
+
 def test_chinese_articles_split_at_their_stops() -> None:
     text = next(laws())
     pieces = [s.slice(text) for s in SPLITTER.split(text)]

@@ -133,6 +133,30 @@ def test_what_was_answered_verifies(sources: Path) -> None:
     assert len(report.checks) > 20
 
 
+def _verdict(d: dict[str, Any], **values: Any) -> None:
+    for verdict in d["sentences"][0]["verdicts"]:
+        if verdict["validator"]["id"] == "citeguard":
+            verdict.update(values)
+
+
+def test_a_paraphrase_rests_on_the_stored_semantic_verdict(sources: Path) -> None:
+    """What Citeguard passes by cosine alone passes here too, and the report says what it rests on."""
+    said = "Quantum chromodynamics forbids zebras."
+    made = answered()
+    _reworded(said)(made)
+    verdict = Citeguard(ENCODER, min_cosine=-1.0).validate(said, [e.passage for e in evidence()])
+    assert verdict.reason.startswith("semantic only: ")
+    _verdict(made, support="supported", score=0.55, reason=verdict.reason)
+    report = verify(made, directory_reader(sources))
+    assert report.ok, report.failures
+    (check,) = [c for c in report.checks if c.name == "overlap"]
+    assert "stored semantic verdict" in check.detail
+    for false in ({"score": 0.2}, {"score": None}, {"support": "unsupported"}, {"reason": "lexical overlap 0.55"}):
+        changed = copy.deepcopy(made)
+        _verdict(changed, **false)
+        assert "overlap" in {c.name for c in verify(changed, directory_reader(sources)).failures}
+
+
 def _citation(change: Callable[[dict[str, Any]], None]) -> Change:
     return lambda d: change(d["sentences"][0]["citations"][0])
 
@@ -247,6 +271,8 @@ def test_cli(sources: Path, tmp_path: Path) -> None:
         (b'{"a": 1}', "not_an_answer"),
         (b"\xff\xfe\x00", "answer_unreadable"),
         (b"[" * 100_000, "answer_not_json"),
+        (b'{"answer_id": ' + b"1" * 5000 + b"}", "answer_not_json"),
+        (b'{"answer_id": 1}\n{"answer_id": ' + b"1" * 5000 + b"}", "answer_not_json"),
     ],
 )
 def test_cli_bad_input(sources: Path, tmp_path: Path, content: bytes, code: str) -> None:
@@ -262,8 +288,8 @@ def test_cli_missing_paths(sources: Path, tmp_path: Path) -> None:
     assert run(str(file), "--sources", str(tmp_path / "none")) == (2, "sources_not_found")
 
 
-def test_pages_are_checked_against_the_file(tmp_path: Path) -> None:
-    """A quote on page 2 of a PDF: its pages must be stated, and right."""
+def _paged(tmp_path: Path, pages: list[bytes], asked: str) -> dict[str, Any]:
+    """A verified answer from a PDF whose one chunk is its whole text."""
     from answer_world import passage
     from make_pdf import make_pdf
 
@@ -271,20 +297,19 @@ def test_pages_are_checked_against_the_file(tmp_path: Path) -> None:
     from pincite.domain import ids
     from pincite.wiring.sources import extractor_set
 
-    raw = make_pdf([b"A page on rent.", b"The landlord shall keep the roof in good repair."], labels="0 <</S/r>>")
+    raw = make_pdf(pages, labels="0 <</S/r>>")
     (tmp_path / "lease.pdf").write_bytes(raw)
     extractor = extractor_set().for_file("lease.pdf")
     extracted = extractor.extract(raw, file_name="lease.pdf")
-    page = extracted.pages[1]
-    base = passage(extracted.text, "lease.pdf", page.span.start, page.span.end)
+    base = passage(extracted.text, "lease.pdf", 0, len(extracted.text))
     where = dataclasses.replace(
         base.chunk.provenance,
         content_hash=ids.content_hash(raw),
         extractor=extractor.extractor,
-        page_start=2,
-        page_end=2,
-        page_label_start=page.label,
-        page_label_end=page.label,
+        page_start=1,
+        page_end=len(pages),
+        page_label_start=extracted.pages[0].label,
+        page_label_end=extracted.pages[-1].label,
     )
     chunk = dataclasses.replace(base.chunk, provenance=where)
     minted = mint(ANSWER_ID, [dataclasses.replace(base, chunk=chunk)])
@@ -293,23 +318,63 @@ def test_pages_are_checked_against_the_file(tmp_path: Path) -> None:
         validators=[NumbersStand()],
         splitter=SPLITTER,
     )
-    asked = question("Who keeps the roof in good repair?")
     made = to_document(
         answer_id=ANSWER_ID,
-        question=asked,
+        question=question(asked),
         evidence=minted,
-        draft=answerer.answer(asked, minted),
+        draft=answerer.answer(question(asked), minted),
         stages=[],
         models={},
         degraded=[],
         created_at="2026-01-01T00:00:00Z",
         finished_at="2026-01-01T00:00:01Z",
     )
-    reader = directory_reader(tmp_path)
-    report = verify(made, reader)
+    report = verify(made, directory_reader(tmp_path))
     assert report.ok, report.failures
-    assert made["sentences"][0]["citations"][0]["page_label"] == "ii"
-    for change in ({"page_start": 1, "page_end": 1}, {"page_start": None, "page_end": None}, {"page_label": "2"}):
-        false = copy.deepcopy(made)
-        false["sentences"][0]["citations"][0].update(change)
-        assert any(c.name.startswith("page") for c in verify(false, reader).failures)
+    return made
+
+
+PAGES = [
+    b"The tenant shall pay the rent monthly.",
+    b"The landlord shall keep the roof in good repair.",
+    b"Either party may end the lease by written notice.",
+]
+
+
+@pytest.mark.parametrize(
+    ("asked", "page", "label"),
+    [
+        ("Who shall pay the rent monthly?", 1, "i"),
+        ("Who keeps the roof in good repair?", 2, None),
+        ("Which party may end the lease by notice?", 3, "iii"),
+    ],
+)
+def test_a_citation_states_the_page_of_its_quote(tmp_path: Path, asked: str, page: int, label: str | None) -> None:
+    """The chunk runs over three pages; the citation names the one of the quote, and no other verifies."""
+    made = _paged(tmp_path, PAGES, asked)
+    cited = next(c for s in made["sentences"] for c in s["citations"] if c["quote"] == PAGES[page - 1].decode())
+    assert (cited["page_start"], cited["page_end"], cited["page_label"]) == (page, page, label)
+    reader = directory_reader(tmp_path)
+    for change in (
+        {"page_start": 1, "page_end": 3},
+        {"page_start": page % 3 + 1, "page_end": page % 3 + 1},
+        {"page_start": None, "page_end": None},
+        {"page_label": "x"},
+        {"page_start": page, "page_end": 4},
+    ):
+        before = dict(cited)
+        cited.update(change)
+        assert any(c.name.startswith("page") for c in verify(made, reader).failures), change
+        cited.clear()
+        cited.update(before)
+    if label is not None:
+        cited["page_label"] = None
+        assert "page_label" in {c.name for c in verify(made, reader).failures}
+
+
+def test_pages_outside_the_evidence_fail(tmp_path: Path) -> None:
+    made = _paged(tmp_path, PAGES[1:], "Who keeps the roof in good repair?")
+    made["evidence"][0]["page_label_end"] = "9"
+    assert "page_label_end" in {c.name for c in verify(made, directory_reader(tmp_path)).failures}
+    made["evidence"][0].update(page_start=2)
+    assert "pages_in_evidence" in {c.name for c in verify(made, directory_reader(tmp_path)).failures}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -123,6 +124,39 @@ def test_timeout(server: Server) -> None:
     with pytest.raises(UpstreamError) as caught:
         chat(server, timeout_s=0.2).complete("S", "U")
     assert (caught.value.code, caught.value.retryable) == ("llm_timeout", True)
+
+
+@pytest.mark.parametrize("in_headers", [True, False])
+def test_a_trickle_does_not_stretch_the_timeout(in_headers: bool) -> None:
+    """Each byte comes well within the timeout; the whole does not, and the connection is ended."""
+    ended = threading.Event()
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+    head += b"X-Slow: " if in_headers else b"Content-Length: 5000\r\n\r\n"
+
+    def trickle(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(head)
+            try:
+                for _ in range(300):
+                    connection.sendall(b"1")
+                    time.sleep(0.05)
+            except OSError:
+                ended.set()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=trickle, args=(listener,), daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        begin = time.monotonic()
+        with pytest.raises(UpstreamError) as caught:
+            OpenAIChat(base_url=url, model="m", timeout_s=0.8).complete("S", "U")
+        took = time.monotonic() - begin
+        assert (caught.value.code, caught.value.retryable) == ("llm_timeout", True)
+        assert took < 4.0
+        assert ended.wait(5.0)
+        thread.join(5.0)
 
 
 def test_unreachable() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import pytest
@@ -97,6 +98,27 @@ def test_a_citation_has_offsets_in_the_source() -> None:
     assert citation.quote_span.slice(LEASE) == citation.quote
     assert "sixty (60) days" in citation.quote
     assert (citation.page_start, citation.page_label) == (None, None)
+
+
+def test_a_form_feed_in_a_file_without_pages_is_no_page() -> None:
+    base = evidence()[1]
+    chunk = dataclasses.replace(base.passage.chunk, text="One.\n\fTwo is sixty days.")
+    item = dataclasses.replace(base, passage=dataclasses.replace(base.passage, chunk=chunk))
+    citation = cite("Two is sixty days.", item, SPLITTER)
+    assert (citation.page_start, citation.page_end, citation.page_label) == (None, None, None)
+
+
+def test_a_quote_over_a_page_break_states_both_pages() -> None:
+    base = evidence()[1]
+    where = dataclasses.replace(
+        base.passage.chunk.provenance, page_start=4, page_end=6, page_label_start="iv", page_label_end="vi"
+    )
+    text = "Rent is due.\n\fNotice of sixty days\n\fends the lease."
+    chunk = dataclasses.replace(base.passage.chunk, text=text, provenance=where)
+    item = dataclasses.replace(base, passage=dataclasses.replace(base.passage, chunk=chunk))
+    citation = cite("Notice of sixty days ends the lease.", item, SPLITTER)
+    assert citation.quote == "Notice of sixty days\n\fends the lease."
+    assert (citation.page_start, citation.page_end, citation.page_label) == (5, 6, None)
 
 
 @settings(max_examples=100, deadline=None)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pincite.domain.errors import ConfigError, UpstreamError
@@ -17,7 +21,8 @@ class OpenAIChat:
         base_url: The server's ``/v1``.
         model: The model's name there.
         api_key: Bearer token; servers at home want none.
-        timeout_s: For the whole request, in seconds.
+        timeout_s: For the whole request, from connecting to the last byte, in seconds. A server that sends
+            a byte now and then does not stretch it.
         max_tokens: Cap on the reply; a reply that hits it is refused as ``llm_truncated``.
         seed: Sent along for reproducible replies where the server honours it.
 
@@ -53,7 +58,6 @@ class OpenAIChat:
         self._timeout_s = timeout_s
         self._max_tokens = max_tokens
         self._seed = seed
-        self._client: Any = None
 
     @property
     def model(self) -> str:
@@ -70,15 +74,8 @@ class OpenAIChat:
         import openai
 
         try:
-            reply = self._connected().chat.completions.create(
-                model=self._model,
-                messages=[{"role": "system", "content": system}, {"role": "user", "content": user}],
-                temperature=0,
-                max_tokens=self._max_tokens,
-                seed=self._seed,
-                stream=False,
-            )
-        except openai.APITimeoutError:
+            reply = _within(self._timeout_s, lambda wire: self._request(wire, system, user))
+        except (TimeoutError, openai.APITimeoutError):
             raise self._failure("llm_timeout", f"did not answer within {self._timeout_s:g} s", True) from None
         except openai.APIConnectionError:
             raise self._failure("llm_unreachable", "cannot be reached", True) from None
@@ -89,18 +86,29 @@ class OpenAIChat:
             raise self._failure("llm_bad_reply", f"sent what is not a chat completion ({kind})") from None
         return self._content(reply)
 
-    def _connected(self) -> Any:
-        if self._client is None:
-            import openai
+    def _request(self, wire: _Wire, system: str, user: str) -> Any:
+        """One request on a connection of its own, so that cutting it cuts no other request."""
+        import openai
 
-            self._client = openai.OpenAI(
+        with (
+            openai.DefaultHttpxClient(timeout=self._timeout_s, event_hooks={"request": [wire.watch]}) as http,
+            openai.OpenAI(
                 base_url=self._base_url,
                 # The client insists on a key; servers without keys ignore it.
                 api_key=self._api_key or "none",
                 timeout=self._timeout_s,
                 max_retries=0,
+                http_client=http,
+            ) as client,
+        ):
+            return client.chat.completions.create(
+                model=self._model,
+                messages=[{"role": "system", "content": system}, {"role": "user", "content": user}],
+                temperature=0,
+                max_tokens=self._max_tokens,
+                seed=self._seed,
+                stream=False,
             )
-        return self._client
 
     def _content(self, reply: Any) -> str:
         try:
@@ -133,3 +141,69 @@ class OpenAIChat:
         }.get(code, "Check PINCITE_OPENAI__BASE_URL and PINCITE_OPENAI__MODEL, and the server's log.")
         message = f"the language model server {what}"
         return UpstreamError(code, message, retryable=retryable, mend=mend, subject=self._base_url)
+
+
+class _Wire:
+    """The socket of one request, to be cut from another thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sockets: list[socket.socket] = []
+        self._is_cut = False
+
+    def watch(self, request: Any) -> None:
+        """Hook of the HTTP client: learn of the socket as soon as there is one."""
+        request.extensions["trace"] = self._trace
+
+    def _trace(self, event: str, info: Mapping[str, Any]) -> None:
+        if event not in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+            return
+        connected = info["return_value"].get_extra_info("socket")
+        with self._lock:
+            self._sockets.append(connected)
+            if self._is_cut:
+                _shut(connected)
+
+    def cut(self) -> None:
+        """End the connection, and any that is still being made; whoever reads from it gets an error."""
+        with self._lock:
+            self._is_cut = True
+            for connected in self._sockets:
+                _shut(connected)
+
+
+def _shut(connected: socket.socket) -> None:
+    # Shut down, not closed: a closed descriptor could be given to another file while a thread reads from it.
+    # The plain socket's method: that of a TLS socket takes the TLS state away from under the reader.
+    with contextlib.suppress(OSError):
+        socket.socket.shutdown(connected, socket.SHUT_RDWR)
+
+
+def _within(timeout_s: float, work: Callable[[_Wire], Any]) -> Any:
+    """The result of ``work``, or what it raised.
+
+    The HTTP client's own timeout is for each read, so the work runs in a thread, whose connection is cut
+    when the time is over.
+
+    Raises:
+        TimeoutError: the work was not done in time.
+    """
+    wire = _Wire()
+    results: list[Any] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work(wire))
+        except BaseException as exc:
+            errors.append(exc)
+
+    thread = threading.Thread(target=run, name="pincite-chat", daemon=True)
+    thread.start()
+    thread.join(timeout_s)
+    if thread.is_alive():
+        wire.cut()
+        raise TimeoutError
+    if errors:
+        raise errors[0]
+    return results[0]

@@ -52,11 +52,18 @@ def _f1(left: Counter[str], right: Counter[str]) -> float:
 def cite(sentence: str, evidence: Evidence, splitter: SentenceSplitter) -> Citation:
     """The citation of one sentence to one piece of evidence, with its quote.
 
-    Pages are the chunk's: a chunk does not say where inside it a page ends.
+    Pages are the quote's own: the canonical text of a format with pages has one form feed between two
+    pages. The printed label is given where the chunk knows it: on its first and its last page.
     """
     chunk = evidence.passage.chunk
     where = chunk.provenance
     local = choose_quote(sentence, chunk.text, splitter)
+    first, last, label = where.page_start, where.page_end, where.page_label_start
+    if where.page_start is not None:
+        first = where.page_start + chunk.text.count("\f", 0, local.start)
+        last = where.page_start + chunk.text.count("\f", 0, local.end)
+        if first != where.page_start:
+            label = where.page_label_end if first == where.page_end else None
     return Citation(
         citation_id=evidence.citation_id,
         chunk_id=chunk.chunk_id,
@@ -64,9 +71,9 @@ def cite(sentence: str, evidence: Evidence, splitter: SentenceSplitter) -> Citat
         content_hash=where.content_hash,
         extractor=where.extractor,
         file_name=where.file_name,
-        page_start=where.page_start,
-        page_end=where.page_end,
-        page_label=where.page_label_start,
+        page_start=first,
+        page_end=last,
+        page_label=label,
         quote_span=local.shifted(where.char_span.start),
         quote=local.slice(chunk.text),
     )

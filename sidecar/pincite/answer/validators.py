@@ -17,6 +17,8 @@ from pincite.domain.types import Passage, Verdict, Versioned
 from pincite.text.numbers import missing_numbers
 from pincite.text.overlap import lexical_overlap
 
+#: The reason of a pass by cosine alone begins so; ``verify`` knows it by this.
+SEMANTIC = "semantic only: "
 _NO_CITATION = "no citation resolves"
 _URL = re.compile(r"(?:(?:https?|ftp)://|www\.|mailto:)[^\s<>\"'“”‘’()\[\]{}，。；、]{1,500}", re.IGNORECASE)
 _URL_TAIL = ".,;:!?*_"
@@ -65,7 +67,7 @@ class Citeguard:
         cosine = max(float(query @ encoded.pooled) for encoded in self._encoder.encode_passages(texts))
         passed = cosine >= self._min_cosine
         sign = "≥" if passed else "<"
-        reason = f"{short}; cosine {cosine:.2f} {sign} {self._min_cosine:.2f}"
+        reason = f"{SEMANTIC if passed else ''}cosine {cosine:.2f} {sign} {self._min_cosine:.2f}; {short}"
         support = Support.SUPPORTED if passed else Support.UNSUPPORTED
         return _verdict(self.validator, support, max(overlap, cosine), reason)
 
@@ -76,7 +78,7 @@ class NumbersStand:
     @property
     def validator(self) -> Versioned:
         """Id and version."""
-        return Versioned(id="numbers", version="1")
+        return Versioned(id="numbers", version="2")
 
     def validate(self, sentence: str, cited: Sequence[Passage]) -> Verdict:
         """Supported, or unsupported with the numbers that are missing."""

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pincite import resources
+from pincite.answer.validators import SEMANTIC
 from pincite.domain import ids
+from pincite.domain.codes import Support
 from pincite.domain.errors import PinciteError
 from pincite.domain.protocols import SourceReader
 from pincite.domain.types import Page
@@ -19,6 +21,7 @@ from pincite.text.numbers import missing_numbers
 from pincite.text.overlap import lexical_overlap
 
 _MIN_OVERLAP = 0.10
+_MIN_COSINE = 0.40
 _MAX_SHOWN = 80
 
 
@@ -177,27 +180,45 @@ def _sentence_checks(document: Mapping[str, Any], sources: _Sources) -> Iterator
             if isinstance(source, str):
                 yield Check(name="source_readable", ok=False, subject=where, detail=source)
                 continue
-            yield from _place_checks(where, citation, citation["quote"], source, sources)
+            yield from _place_checks(where, citation, citation["quote"], source, sources, evidence=item)
             if item is not None:
                 yield from _agreement(where, citation, item)
                 # The words of the file, not those of the document, are what must support the sentence.
                 texts.append(source[1][item["char_start"] : item["char_end"]])
-        yield from _support_checks(subject, sentence["text"], texts)
+        yield from _support_checks(subject, sentence["text"], texts, sentence["verdicts"])
     rest = document["text"][end:].strip() if document["sentences"] else ""
     yield Check(name="nothing_uncited", ok=not rest, subject="text", detail=_short(rest))
 
 
-def _support_checks(subject: str, text: str, cited: Sequence[str]) -> Iterator[Check]:
+def _support_checks(
+    subject: str, text: str, cited: Sequence[str], verdicts: Sequence[Mapping[str, Any]]
+) -> Iterator[Check]:
+    """Overlap and numbers. A cosine cannot be computed again without the model, so it is the one verdict
+    that is taken from the document, and the detail says so."""
     overlap = lexical_overlap(text, cited)
-    yield Check(
-        name="overlap",
-        ok=overlap >= _MIN_OVERLAP,
-        subject=subject,
-        detail=f"lexical overlap {overlap:.2f}, at least {_MIN_OVERLAP:.2f} is needed",
-    )
+    detail = f"lexical overlap {overlap:.2f}, at least {_MIN_OVERLAP:.2f} is needed"
+    semantic = bool(cited) and overlap < _MIN_OVERLAP and any(_is_semantic(v) for v in verdicts)
+    if semantic:
+        detail = (
+            f"lexical overlap {overlap:.2f} is below {_MIN_OVERLAP:.2f}: rests on the stored semantic verdict of "
+            "citeguard, which is not computed again without the model"
+        )
+    yield Check(name="overlap", ok=overlap >= _MIN_OVERLAP or semantic, subject=subject, detail=detail)
     absent = missing_numbers(text, cited)
     detail = "not in the cited passage: " + ", ".join(absent[:8]) if absent else ""
     yield Check(name="numbers", ok=not absent, subject=subject, detail=detail)
+
+
+def _is_semantic(verdict: Mapping[str, Any]) -> bool:
+    """Citeguard passed the sentence by cosine alone."""
+    score = verdict["score"]
+    return (
+        verdict["validator"]["id"] == "citeguard"
+        and verdict["support"] == Support.SUPPORTED.value
+        and str(verdict["reason"]).startswith(SEMANTIC)
+        and score is not None
+        and score >= _MIN_COSINE
+    )
 
 
 def _place_checks(
@@ -206,8 +227,13 @@ def _place_checks(
     claimed: str,
     source: tuple[str, str, tuple[Page, ...]],
     sources: _Sources,
+    *,
+    evidence: Mapping[str, Any] | None = None,
 ) -> Iterator[Check]:
-    """The file is the one meant, and the span of its text is what the document says."""
+    """The file is the one meant, and the span of its text is what the document says.
+
+    ``evidence`` is what a citation refers to; None for an evidence item itself.
+    """
     content_hash, text, pages = source
     yield _equal("content_hash", subject, item["content_hash"], content_hash)
     extractor = sources.extractor_of(item["file_name"])
@@ -222,41 +248,45 @@ def _place_checks(
         detail="" if in_text else f"[{start}, {end}) is not inside the text of {len(text)} characters",
     )
     yield _equal("quote", subject, claimed, text[start:end])
-    yield from _page_checks(subject, item, pages, start, end)
+    yield from _page_checks(subject, item, pages, evidence)
 
 
 def _page_checks(
-    subject: str, item: Mapping[str, Any], pages: Sequence[Page], start: int, end: int
+    subject: str, item: Mapping[str, Any], pages: Sequence[Page], evidence: Mapping[str, Any] | None
 ) -> Iterator[Check]:
-    """The stated pages hold the span. A quote's pages are its chunk's, so they may be wider."""
+    """The stated pages are those that hold the span, no more and no fewer.
+
+    The label is the printed one of the first page. A citation may leave it out on a page that is neither the
+    first nor the last of its evidence.
+    """
     first, last = item["page_start"], item["page_end"]
     if not pages:
         yield _equal("pages", subject, (first, last), (None, None))
         return
+    start, end = item["char_start"], item["char_end"]
     touched = [page for page in pages if page.span.start < end and start < page.span.end]
-    inside = (
-        isinstance(first, int)
-        and isinstance(last, int)
-        and bool(touched)
-        and first <= touched[0].number
-        and touched[-1].number <= last
-    )
     numbers = [page.number for page in touched]
-    detail = "" if inside else f"stated {first}–{last}, the text stands on {numbers[:1] + numbers[-1:]}"
-    yield Check(name="pages", ok=inside, subject=subject, detail=detail)
-    exact = "page_label_start" in item
-    if exact and touched:
-        yield _equal("page_start", subject, first, numbers[0])
-        yield _equal("page_end", subject, last, numbers[-1])
-    label = item["page_label_start"] if exact else item["page_label"]
+    exact = bool(numbers) and (first, last) == (numbers[0], numbers[-1])
+    detail = "" if exact else f"stated {first}–{last}, the text stands on {numbers[:1] + numbers[-1:]}"
+    yield Check(name="pages", ok=exact, subject=subject, detail=detail)
+    label = item["page_label_start"] if "page_label_start" in item else item["page_label"]
+    middle = evidence is not None and first not in (evidence["page_start"], evidence["page_end"])
     expected = next((page.label for page in pages if page.number == first), None)
-    yield _equal("page_label", subject, label, expected)
+    yield _equal("page_label", subject, label, None if middle and label is None else expected)
+    if "page_label_end" in item:
+        expected = next((page.label for page in pages if page.number == last), None)
+        yield _equal("page_label_end", subject, item["page_label_end"], expected)
 
 
 def _agreement(subject: str, citation: Mapping[str, Any], item: Mapping[str, Any]) -> Iterator[Check]:
-    """The citation is of the evidence that it names, and the quote lies inside it."""
-    for name in ("chunk_id", "source_id", "content_hash", "file_name", "page_start", "page_end"):
+    """The citation is of the evidence that it names; the quote and its pages lie inside it."""
+    for name in ("chunk_id", "source_id", "content_hash", "file_name"):
         yield _equal(f"same_{name}", subject, citation[name], item[name])
+    stated = [item["page_start"], citation["page_start"], citation["page_end"], item["page_end"]]
+    numbers = [number for number in stated if number is not None]
+    ordered = not numbers or (len(numbers) == 4 and numbers == sorted(numbers))
+    detail = "" if ordered else f"stated {stated[1]}–{stated[2]}, the evidence {stated[0]}–{stated[3]}"
+    yield Check(name="pages_in_evidence", ok=ordered, subject=subject, detail=detail)
     yield _equal("same_extractor", subject, dict(citation["extractor"]), dict(item["extractor"]))
     inside = item["char_start"] <= citation["char_start"] < citation["char_end"] <= item["char_end"]
     yield Check(name="quote_in_evidence", ok=inside, subject=subject)

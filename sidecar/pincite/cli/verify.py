@@ -80,9 +80,10 @@ def parse_documents(text: str, name: str) -> list[dict[str, Any]]:
     try:
         try:
             parsed = json.loads(text)
-        except json.JSONDecodeError:
+        except json.JSONDecodeError:  # Not every ValueError: a number that is too long is no list of lines.
             parsed = [json.loads(line) for line in text.splitlines() if line.strip()]
-    except (json.JSONDecodeError, RecursionError) as exc:
+    # A ValueError that is no JSONDecodeError: an integer of more digits than Python reads.
+    except (ValueError, RecursionError) as exc:
         raise UserError(
             "answer_not_json",
             f"{name!r} is not JSON: {exc}",

@@ -42,6 +42,7 @@ _DATES = (
     ),
     re.compile(rf"\b(?P<n>{_MONTH})\.? (?P<d>\d{{1,2}})(?:st|nd|rd|th)?(?![\d:])(?:,? ?(?P<y>\d{{4}})(?!\d))?"),
     re.compile(rf"\b(?P<n>{_MONTH})\.?,? (?P<y>\d{{4}})(?!\d)"),
+    re.compile(r"(?<![\d.])(?P<m>\d{1,2}) ?月(?: ?(?P<d>\d{1,2}) ?[日号])?"),
 )
 _UNITS = {
     "%": "%", "percent": "%", "per cent": "%", "$": "$", "usd": "$", "dollar": "$", "dollars": "$",
@@ -49,28 +50,47 @@ _UNITS = {
     "¥": "¥", "rmb": "¥", "cny": "¥", "yuan": "¥", "元": "¥", "人民币": "¥",
 }  # fmt: skip
 _SCALES = {
-    "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12,
-    "万": 10**4, "亿": 10**8,
+    "hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12,
+    "万": 10**4, "百万": 10**6, "千万": 10**7, "亿": 10**8,
 }  # fmt: skip
 _NUMBER = re.compile(
     r"(?P<pre>[$€£¥]|\b(?:usd|eur|gbp|rmb|cny) ?)? ?"
     r"(?<!\d)(?P<num>\d+(?:[.,'’]\d+)*)"
-    r"(?P<refs>(?: ?\([0-9a-z]{1,4}\)){1,4})?"
-    r"(?: ?(?P<scale>thousand\b|million\b|billion\b|trillion\b|万|亿))?"
+    r"(?:(?P<word>[\x1e\x1f])|(?P<refs>(?: ?\([0-9a-z]{1,4}\)){1,4}))?"
+    r"(?: ?(?P<scale>hundred\b|thousand\b|million\b|billion\b|trillion\b|百万|千万|万|亿))?"
     r"(?: ?(?P<post>%|percent\b|per cent\b|usd\b|eur\b|gbp\b|dollars?\b|euros?\b|pounds?\b|yuan\b|元))?"
 )
 _REF = re.compile(r"\(([0-9a-z]{1,4})\)")
-_HAN_DIGITS = {char: value for value, char in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
+#: Stands after a number that was a word: what follows in brackets repeats it and is no part of a reference.
+_WORD = "\x1e"
+#: The same after a lone "one", which is often an article or a pronoun.
+_ONE = "\x1f"
+_HAN_DIGITS = {char: value for value, char in enumerate("零一二三四五六七八九")} | {"〇": 0, "○": 0, "两": 2}
 _HAN_UNITS = {"十": 10, "百": 100, "千": 1000}
 _HAN_ORDINAL = re.compile(r"第([零〇一二三四五六七八九十百千两]{1,9})(?=[编章节条款项])")
+_HAN_CHARS = "零〇○一二三四五六七八九十百千两万亿"
+_HAN_RUN = rf"[零〇○一二三四五六七八九十两](?>[{_HAN_CHARS}]{{0,15}})(?:点[零〇○一二三四五六七八九]{{1,9}})?"
+_HAN_SHARE = re.compile(rf"百分之 ?(?P<num>{_HAN_RUN}|\d+(?:\.\d+)?)")
+#: A numeral before a unit, or one that ends in 万 or 亿; not the tail of a vague or fixed word (数十万, 统一).
+_HAN_NUMBER = re.compile(
+    rf"(?<![{_HAN_CHARS}\d.几数统唯同任某])(?P<num>{_HAN_RUN})"
+    r"(?:(?=(?P<bracket> ?\([\d.,]{1,15}\))?"
+    r" ?(?:[日天月年元个%倍周岁次名人份期户吨米]|小时|工作日|分钟|美元|欧元|英镑|公斤|公里|平方))|(?<=[万亿]))"
+)
 _ONES = "one two three four five six seven eight nine"
 _TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-_WORDS = {word: value for value, word in enumerate(f"{_ONES} {_TEENS}".split(), start=1)} | {
+_WORDS = {word: value for value, word in enumerate(f"zero {_ONES} {_TEENS}".split())} | {
     word: value * 10 for value, word in enumerate(_TENS.split(), start=2)
 }
 _ALL_WORDS = "|".join(sorted(_WORDS, key=len, reverse=True))
-_WORD_NUMBER = re.compile(rf"\b(?:({_TENS.replace(' ', '|')})[- ]?({_ONES.replace(' ', '|')})|({_ALL_WORDS}))\b")
+_BIG = "thousand|million|billion|trillion"
+_SMALL = rf"(?>(?:{_TENS.replace(' ', '|')})[- ](?:{_ONES.replace(' ', '|')})\b|(?:{_ALL_WORDS})\b)"
+#: Up to "nine hundred and ninety-nine", with its scale. "one hundred and two hundred" are two numbers.
+_WORD_PART = re.compile(
+    rf"\b(?:(?>(?P<hundreds>{_SMALL}|a)[- ]hundred\b)(?:(?>(?:[- ]| and )(?P<rest>{_SMALL}))(?![- ]hundred\b))?"
+    rf"|(?P<small>{_SMALL}|a(?=[- ](?:{_BIG})\b)))(?:[- ](?P<scale>{_BIG})\b)?"
+)
 #: "may" the verb, so that "section 3 may" is not the third of May.
 _MODAL_MAY = re.compile(r"\bmay\b|\bMAY\b(?! \d)")
 _LIST_NUMBER = re.compile(r"\A\s*(?:[-*•]\s+|\*\*)?\(?\d{1,2}[.)](?=\s)")
@@ -84,7 +104,8 @@ class Numbers:
         dates: (year, month, day); 0 for a part that is not given.
         values: (canonical number, unit); unit is "" or one of ``% $ € £ ¥``.
         refs: The parenthesised parts of references, as the ``b`` of ``2(b)``.
-        raw: The number as written, by canonical form, for messages.
+        raw: The number as written, by canonical form, for messages; number words as digits. ``_ONE``
+            for a 1 that is stated by a lone "one" only.
     """
 
     dates: frozenset[tuple[int, int, int]]
@@ -116,7 +137,10 @@ def read_numbers(text: str) -> Numbers:
         unit = _UNITS.get((match["pre"] or match["post"] or "").strip(), "")
         value = (_canonical(match["num"], match["scale"], unit), unit)
         values.add(value)
-        raw[value] = match.group().strip()
+        if match["word"] == _ONE and value == ("1", ""):
+            raw.setdefault(value, _ONE)
+        else:
+            raw[value] = match.group().replace(_WORD, "").replace(_ONE, "").strip()
         refs.update(_REF.findall(match["refs"] or ""))
     return Numbers(dates=frozenset(dates), values=frozenset(values), refs=frozenset(refs), raw=raw)
 
@@ -124,25 +148,31 @@ def read_numbers(text: str) -> Numbers:
 def missing_numbers(sentence: str, cited: Iterable[str]) -> list[str]:
     """The numbers of a sentence that do not stand in the cited texts, as written; empty is good.
 
-    A list number that begins the sentence is not a statement and is left out. Number words count in
-    the cited text (``thirty days`` supports ``30 days``) and are not demanded of the sentence.
+    Number words and Han numerals before a unit count as numbers on both sides. Not demanded of the
+    sentence: a list number at its beginning, and a lone "one" without a unit of money or share, which is
+    often no quantity. A sentence that stands word for word in a cited text has nothing missing.
     """
+    cited = list(cited)
+    if any(_stands_verbatim(sentence, text) for text in cited):
+        return []
     said = read_numbers(_LIST_NUMBER.sub(" ", sentence, count=1))
     if not said.values and not said.dates:
         return []
     text = "\n\n".join(cited)
     flat = _flatten(text)
     stands = read_numbers(text)
-    plain = {value for value, _ in stands.values} | _word_numbers(flat)
+    plain = {value for value, _ in stands.values}
     units_there = {unit for _, unit in stands.values} | {_UNITS[u] for u in _UNITS if u in flat}
     absent = [
         said.raw[date]
         for date in sorted(said.dates)
         if not any(all(a in (0, b) for a, b in zip(date, there, strict=True)) for there in stands.dates)
     ]
-    # A year or a day of the cited dates may be quoted alone.
-    plain |= {str(part) for date in stands.dates for part in date if part}
+    # A year or a day of the cited dates may be quoted alone; a month's number is not in the words.
+    plain |= {str(part) for year, _, day in stands.dates for part in (year, day) if part}
     for value, unit in sorted(said.values):
+        if said.raw[value, unit] == _ONE:
+            continue
         if unit:
             other = {u for v, u in stands.values if v == value and u and u != unit}
             bare = value in plain and not other and unit in units_there
@@ -162,18 +192,98 @@ def _flatten(text: str) -> str:
         str(unicodedata.digit(char)) if not char.isascii() and char.isdigit() else char for char in flat
     )
     flat = " ".join(flat.split())
-    return _HAN_ORDINAL.sub(lambda match: f"第{_han(match[1])}", flat)
+    flat = _HAN_ORDINAL.sub(lambda match: f"第{_han(match[1])}", flat)
+    flat = _HAN_SHARE.sub(lambda match: f"{_han_decimal(match['num'])}%", flat)
+    return _digits_for_words(_HAN_NUMBER.sub(_han_digits, flat))
+
+
+def _han_digits(match: re.Match[str]) -> str:
+    following = match.string[match.end() : match.end() + 2].lstrip()[:1]
+    # 一月 and 一日 are dates as often as lengths, so they stay plain digits.
+    lone = match["num"] == "一" and following not in ("月", "日", "年")
+    return _han_decimal(match["num"]) + (_ONE if lone else _WORD if match["bracket"] else "")
+
+
+def _han_decimal(numeral: str) -> str:
+    if numeral[0].isascii():
+        return numeral
+    whole, point, fraction = numeral.partition("点")
+    return str(_han(whole)) + ("." + "".join(str(_HAN_DIGITS[char]) for char in fraction) if point else "")
 
 
 def _han(numeral: str) -> int:
-    total, digit = 0, 0
+    total, section, digit = 0, 0, 0
     for char in numeral:
         if char in _HAN_UNITS:
-            total += (digit or 1) * _HAN_UNITS[char]
+            section += (digit or 1) * _HAN_UNITS[char]
             digit = 0
+        elif char == "万":
+            total += (section + digit) * 10**4
+            section = digit = 0
+        elif char == "亿":
+            total = (total + section + digit) * 10**8
+            section = digit = 0
         else:
-            digit = digit * 10 + _HAN_DIGITS[char] if digit and total == 0 else _HAN_DIGITS[char]
-    return total + digit
+            value = _HAN_DIGITS[char]
+            digit = digit * 10 + value if digit and not section and not total else value
+    return total + section + digit
+
+
+def _digits_for_words(flat: str) -> str:
+    """``one hundred and five`` becomes ``105`` with a mark after it."""
+    out: list[str] = []
+    position = 0
+    # Of the number being read: where it begins and ends, its value, the scale of its last part.
+    begin, end, total, last = 0, 0, 0, 0
+    for match in _WORD_PART.finditer(flat):
+        scale = _SCALES[match["scale"]] if match["scale"] else 1
+        value = _word_value(match) * scale
+        joins = last > scale and flat[end : match.start()] in (" ", "-", " and ")
+        if joins:
+            end, total, last = match.end(), total + value, scale
+            continue
+        if last:
+            out += [flat[position:begin], _marked(total, flat[begin:end])]
+            position = end
+        begin, end, total, last = match.start(), match.end(), value, scale
+    if last:
+        out += [flat[position:begin], _marked(total, flat[begin:end])]
+        position = end
+    return "".join(out) + flat[position:]
+
+
+def _word_value(match: re.Match[str]) -> int:
+    if match["small"]:
+        return _small(match["small"])
+    return _small(match["hundreds"]) * 100 + (_small(match["rest"]) if match["rest"] else 0)
+
+
+def _small(words: str) -> int:
+    return 1 if words == "a" else sum(_WORDS[word] for word in words.replace("-", " ").split())
+
+
+def _marked(value: int, words: str) -> str:
+    return f"{value}{_ONE if words == 'one' else _WORD}"
+
+
+#: Before a slice of a text: what may be the head of a number that the slice begins with the tail of.
+_HEAD = re.compile(rf"(?:\w|[\w][.,'’]|[-$€£¥])\Z|\b(?:{_ALL_WORDS}|hundred|{_BIG}|and|a) \Z", re.IGNORECASE)
+
+
+def _stands_verbatim(sentence: str, text: str) -> bool:
+    """The sentence is a slice of the text, white space apart, and cuts no number in two."""
+    sentence, text = " ".join(sentence.split()), " ".join(text.split())
+    if not sentence:
+        return False
+    start = text.find(sentence)
+    while start >= 0:
+        end = start + len(sentence)
+        following = text[end : end + 2].lstrip()[:1]
+        closed = not following or not (sentence[-1].isalnum() or text[end : end + 1].isdigit())
+        if closed and not _HEAD.search(text[max(0, start - 16) : start]):
+            return True
+        start = text.find(sentence, end)
+    return False
 
 
 def _date(match: re.Match[str]) -> tuple[int, int, int] | None:
@@ -202,10 +312,3 @@ def _canonical(number: str, scale: str | None, unit: str) -> str:
     if unit and "." not in fraction:
         fraction = fraction.rstrip("0")
     return whole + (dot + fraction if fraction else "")
-
-
-def _word_numbers(flat: str) -> set[str]:
-    found: set[str] = set()
-    for tens, ones, single in _WORD_NUMBER.findall(flat):
-        found.add(str(_WORDS[single] if single else _WORDS[tens] + _WORDS[ones]))
-    return found
