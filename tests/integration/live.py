@@ -33,6 +33,17 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def eventually(check: Callable[[], Any], *, within: float = 120.0) -> Any:
+    """The first true value of ``check``, asked again and again."""
+    deadline = time.monotonic() + within
+    while True:
+        value = check()
+        if value:
+            return value
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.1)
+
+
 def http(
     method: str, url: str, body: Any = None, headers: dict[str, str] | None = None, timeout: float = 60
 ) -> tuple[int, Any]:

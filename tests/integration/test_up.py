@@ -7,26 +7,14 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from live import TOKEN, Node, http
+from live import TOKEN, Node, eventually, http
 from rabbitmq import RabbitMQServer, running
 
 from pincite.adapters import broker
-
-
-def eventually(check: Callable[[], Any], *, within: float = 120.0) -> Any:
-    deadline = time.monotonic() + within
-    while True:
-        value = check()
-        if value:
-            return value
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.2)
 
 
 class Up:

@@ -8,11 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from live import eventually
 from rabbitmq import RabbitMQServer, running
 
 from pincite.adapters import broker
@@ -22,23 +23,12 @@ from pincite.wiring.settings import load_settings
 from pincite.worker.run import probe
 
 _SUPPORT = Path(__file__).parents[1] / "support"
-_WAIT_S = 20.0
 
 
 @pytest.fixture(scope="module")
 def rabbit() -> Iterator[RabbitMQServer]:
     with running() as server:
         yield server
-
-
-def eventually(check: Callable[[], Any], *, within: float = _WAIT_S) -> Any:
-    deadline = time.monotonic() + within
-    while True:
-        value = check()
-        if value:
-            return value
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.1)
 
 
 class Bench:

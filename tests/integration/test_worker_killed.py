@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live import TOKEN, Node, Sidecar, http, start_sidecar
+from live import TOKEN, Node, Sidecar, eventually, http, start_sidecar
 from rabbitmq import RabbitMQServer, running
 
 from pincite.adapters import broker
@@ -28,16 +28,6 @@ from pincite.wiring.sources import extractor_set
 LEASE = "The tenant shall not sublet the premises without the written consent of the landlord. " * 3
 QUESTION = "May the tenant sublet the premises?"
 OWN = {"Authorization": f"Bearer {TOKEN}"}
-
-
-def eventually(check: Callable[[], Any], *, within: float = 90.0) -> Any:
-    deadline = time.monotonic() + within
-    while True:
-        value = check()
-        if value:
-            return value
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.2)
 
 
 class HeldModel:
