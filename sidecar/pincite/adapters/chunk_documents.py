@@ -8,11 +8,6 @@ from typing import Any
 from pincite.domain.types import Chunk, Provenance, Span, Versioned
 
 
-def versioned(value: Versioned) -> dict[str, str]:
-    """``{"id", "version"}``."""
-    return {"id": value.id, "version": value.version}
-
-
 def to_source(chunk: Chunk, *, encoder_id: str, codec_id: str, ingested_at: str) -> dict[str, Any]:
     """The document as ``_source`` returns it; vector and tokens are added by the writer."""
     p = chunk.provenance
@@ -45,8 +40,8 @@ def to_source(chunk: Chunk, *, encoder_id: str, codec_id: str, ingested_at: str)
             "page_label_start": p.page_label_start,
             "page_label_end": p.page_label_end,
             "section_path": list(p.section_path),
-            "extractor": versioned(p.extractor),
-            "chunker": versioned(p.chunker),
+            "extractor": p.extractor.as_dict(),
+            "chunker": p.chunker.as_dict(),
             "ingest_run": p.ingest_run,
         },
     }

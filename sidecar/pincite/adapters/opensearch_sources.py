@@ -184,6 +184,10 @@ class SourceIndex:
     def refresh(self) -> None:
         """Make records and chunks visible to searches."""
         self._indices.refresh("records")
+        self.refresh_chunks()
+
+    def refresh_chunks(self) -> None:
+        """Make chunks visible to searches. Records that are read by id are so at once."""
         self._indices.refresh("chunks")
 
     def _bulk(self, lines: Sequence[Mapping[str, Any]]) -> None:

@@ -22,7 +22,6 @@ from pincite.domain.types import (
     StageTime,
     TermStat,
     Verdict,
-    Versioned,
 )
 
 CONTRACT = 1
@@ -254,17 +253,13 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _versioned(part: Versioned) -> dict[str, str]:
-    return {"id": part.id, "version": part.version}
-
-
 def _stage(stage: StageTime) -> dict[str, Any]:
     return {"name": stage.name, "took_ms": round(stage.took_ms, 3)}
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
     return {
-        "validator": _versioned(verdict.validator),
+        "validator": verdict.validator.as_dict(),
         "support": verdict.support.value,
         "score": verdict.score,
         "reason": verdict.reason,
@@ -277,7 +272,7 @@ def _citation(citation: Citation) -> dict[str, Any]:
         "chunk_id": citation.chunk_id,
         "source_id": citation.source_id,
         "content_hash": citation.content_hash,
-        "extractor": _versioned(citation.extractor),
+        "extractor": citation.extractor.as_dict(),
         "file_name": citation.file_name,
         "page_start": citation.page_start,
         "page_end": citation.page_end,
@@ -308,7 +303,7 @@ def _evidence(item: Evidence) -> dict[str, Any]:
         "primary_term": item.passage.version.primary_term,
         "source_id": where.source_id,
         "content_hash": where.content_hash,
-        "extractor": _versioned(where.extractor),
+        "extractor": where.extractor.as_dict(),
         "file_name": where.file_name,
         "case_id": where.case_id,
         "page_start": where.page_start,

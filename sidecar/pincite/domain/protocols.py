@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from pincite.domain.types import (
     Chunk,
@@ -17,7 +17,6 @@ from pincite.domain.types import (
     Page,
     Passage,
     Question,
-    Sentence,
     Span,
     Verdict,
     Versioned,
@@ -131,14 +130,6 @@ class SentenceSplitter(Protocol):
         """Spans of the sentences, in order, not overlapping, without surrounding white space."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoredId:
-    """A chunk id with its score: higher is better."""
-
-    id: str
-    score: float
-
-
 class TokenStore(Protocol):
     """Token vectors of chunks, as stored with the chunk documents."""
 
@@ -203,16 +194,6 @@ class ChatModel(Protocol):
         """
 
 
-class ChunkStore(Protocol):
-    """The chunks index, seen as the caller."""
-
-    def search(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A raw ``_search`` on the chunks alias."""
-
-    def get_passages(self, ids: Mapping[str, ChunkVersion | None]) -> dict[str, Passage]:
-        """The chunks that exist in exactly that version (any version for None)."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedChunk:
     """A chunk ready to be indexed."""
@@ -237,10 +218,3 @@ class SourceReader(Protocol):
         Raises:
             SourceError: no extractor takes such a file.
         """
-
-
-class AnswerSink(Protocol):
-    """Told of sentences as they are validated. Unused by the in-process path."""
-
-    def sentence(self, sentence: Sentence) -> None:
-        """A sentence passed."""

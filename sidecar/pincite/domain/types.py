@@ -46,6 +46,10 @@ class Versioned:
     def __str__(self) -> str:
         return f"{self.id}@{self.version}"
 
+    def as_dict(self) -> dict[str, str]:
+        """JSON form: ``id`` and ``version``."""
+        return {"id": self.id, "version": self.version}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 from pincite.adapters.opensearch import VersionConflict
@@ -34,6 +33,7 @@ from pincite.domain.types import (
     SearchFilter,
     StageTime,
 )
+from pincite.wiring.clock import now
 from pincite.wiring.search_flow import SearchFlow
 
 MAX_ATTEMPTS = 5
@@ -85,7 +85,7 @@ class AnswerFlow:
             stages=found.result.stages,
             models=found.result.models,
             degraded=found.result.degraded,
-            created_at=_now(),
+            created_at=now(),
         )
         if self._publish is None:
             # What cannot be built is an error now, not a stored question that nobody answers.
@@ -142,7 +142,7 @@ class AnswerFlow:
         """Hand unfinished answers that are older to a worker again; returns their ids."""
         if self._publish is None:
             return []
-        before = datetime.fromtimestamp(time.time() - older_than_s, UTC).isoformat(timespec="milliseconds")
+        before = now(minus_s=older_than_s)
         stale = AnswerIndex(self._indices).unfinished(before)
         for answer_id in stale:
             self._publish(answer_id)
@@ -194,7 +194,7 @@ class AnswerFlow:
             models={**document["models"], **models},
             degraded=document["degraded"],
             created_at=document["created_at"],
-            finished_at=_now(),
+            finished_at=now(),
             n_attempts=document["n_attempts"],
             acl=document["acl"],
         )
@@ -205,7 +205,3 @@ class AnswerFlow:
 def answerer_models(answerer: Answerer) -> dict[str, str]:
     """Ids of what makes and checks answers."""
     return {"generator": answerer.generator_id, "validators": ",".join(answerer.validator_ids)}
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

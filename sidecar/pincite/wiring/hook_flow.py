@@ -8,8 +8,9 @@ from typing import Any
 
 from pincite.domain.errors import UserError
 from pincite.domain.types import ChunkVersion
+from pincite.wiring.clock import Clock
 from pincite.wiring.parts import LazyEncoder
-from pincite.wiring.search_flow import Clock, SearchFlow, checked_query
+from pincite.wiring.search_flow import SearchFlow, checked_query
 
 CONTRACT = 1
 

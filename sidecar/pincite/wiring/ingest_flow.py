@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
-from pincite.adapters.chunk_documents import versioned
 from pincite.adapters.opensearch_sources import SourceIndex, StoredRecord
 from pincite.domain import ids
 from pincite.domain.codes import SourceStatus
@@ -24,6 +22,7 @@ from pincite.ingest.extractors import ExtractorSet
 from pincite.ingest.read_source import load_document
 from pincite.ingest.walk import FoundFile, Walked, read_bytes
 from pincite.kernels import blobs
+from pincite.wiring.clock import now
 
 Progress = Callable[[str, int, int], None]
 
@@ -147,7 +146,7 @@ class IngestFlow:
         base = self._base(file, options, run_id) | {
             "content_hash": ids.content_hash(raw),
             "n_bytes": len(raw),
-            "extractor": versioned(extractor.extractor),
+            "extractor": extractor.extractor.as_dict(),
         }
         if record is not None and _unchanged(record, base):
             return SourceOutcome(
@@ -201,9 +200,9 @@ class IngestFlow:
         if missing:
             for batch in encode_in_batches(missing, self._encoder()):
                 self._sources.write_chunks(
-                    batch, encoder_id=self._encoder_id, codec_id=self._codec_id, ingested_at=_now()
+                    batch, encoder_id=self._encoder_id, codec_id=self._codec_id, ingested_at=now()
                 )
-        self._sources.refresh()
+        self._sources.refresh_chunks()
         # Searches see the new version from here on. The record says "indexing" until the old chunks are gone,
         # so that a run that dies between the two is gone on with, not taken for unchanged.
         switched = pending | {
@@ -214,7 +213,7 @@ class IngestFlow:
         record = self._sources.put(switched, record)
         kept = {chunk.chunk_id for chunk in chunks}
         self._sources.delete_chunks(document.source_id, [key for key in stamps if key not in kept])
-        self._sources.put(switched | {"status": SourceStatus.INDEXED.value, "updated_at": _now()}, record)
+        self._sources.put(switched | {"status": SourceStatus.INDEXED.value, "updated_at": now()}, record)
         return SourceOutcome(
             file_name=document.file_name,
             source_id=document.source_id,
@@ -236,7 +235,7 @@ class IngestFlow:
 
     def _base(self, file: FoundFile, options: IngestOptions, run_id: str) -> dict[str, Any]:
         """What a record holds before the file is read."""
-        now = _now()
+        moment = now()
         return {
             "source_id": ids.source_id(options.collection, file.file_name),
             "collection": options.collection,
@@ -248,12 +247,12 @@ class IngestFlow:
             "acl": list(options.acl),
             "n_bytes": 0,
             "extractor": None,
-            "chunker": versioned(chunk_forensic.CHUNKER),
+            "chunker": chunk_forensic.CHUNKER.as_dict(),
             "encoder_id": self._encoder_id,
             "ingest_run": run_id,
             "title": options.titles.get(file.file_name),
-            "created_at": now,
-            "updated_at": now,
+            "created_at": moment,
+            "updated_at": moment,
         }
 
     def _stamp(self, chunk: Chunk) -> tuple[Any, ...]:
@@ -321,15 +320,11 @@ def _in_force(record: StoredRecord | None, new: dict[str, Any], status: SourceSt
     )
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
 def remove_source(sources: SourceIndex, record: StoredRecord) -> int:
     """Take a source out: hidden at once, then its chunks go, then its record. Returns the chunks' number."""
     source_id = record.document["source_id"]
     sources.put(
-        {**record.document, "status": SourceStatus.DELETED.value, "content_hash": None, "updated_at": _now()},
+        {**record.document, "status": SourceStatus.DELETED.value, "content_hash": None, "updated_at": now()},
         record,
     )
     chunk_ids: Iterable[str] = list(sources.chunk_stamps(source_id))

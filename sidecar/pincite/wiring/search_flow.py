@@ -6,10 +6,8 @@ skipped silently.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pincite.adapters.opensearch_chunks import ChunkIndex
 from pincite.adapters.opensearch_indices import Indices
@@ -22,7 +20,6 @@ from pincite.domain.types import (
     SearchFilter,
     SearchResult,
     StageScore,
-    StageTime,
     TermStat,
 )
 from pincite.rank import fusion
@@ -30,27 +27,12 @@ from pincite.rank.late_interaction import late_interaction
 from pincite.retrieve import legs
 from pincite.retrieve.filters import clauses
 from pincite.text.words import content_words
+from pincite.wiring.clock import Clock
 from pincite.wiring.parts import LazyEncoder
 
 MAX_QUERY_CHARS = 8192
 _CROSS_ENCODE = 50
 _FETCH_MARGIN = 5
-
-
-@dataclass(slots=True)
-class Clock:
-    """Wall time by stage, in order."""
-
-    stages: list[StageTime] = field(default_factory=list)
-
-    @contextmanager
-    def measure(self, name: str) -> Iterator[None]:
-        """Time a block."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.stages.append(StageTime(name=name, took_ms=(time.perf_counter() - start) * 1e3))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
