@@ -5,7 +5,7 @@ Arrays are numpy's; the domain names the type without importing the library.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     FloatArray: TypeAlias = NDArray[np.float32]
+    ByteArray: TypeAlias = NDArray[np.uint8]
+    IntArray: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,11 +132,47 @@ class SentenceSplitter(Protocol):
         """Spans of the sentences, in order, not overlapping, without surrounding white space."""
 
 
-class TokenStore(Protocol):
-    """Token vectors of chunks, as stored with the chunk documents."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocatedTokens:
+    """Where the token rows of chunks stand; nothing is copied.
 
-    def token_vectors(self, wanted: Mapping[str, ChunkVersion]) -> dict[str, FloatArray]:
-        """(n_tokens, token_dim) float32 arrays by chunk id; ids without that version are left out."""
+    Attributes:
+        ids: Chunk ids that were found, in the order they were asked for.
+        rows: (n_rows, row_bytes) uint8: blob rows (domain/codec.py), usually a memory map.
+        starts: (len(ids),) int64: the first row of each chunk.
+        lengths: (len(ids),) int64: its rows; 0 for a chunk without tokens.
+        valid: Asked after scoring: False when the rows may have been overwritten meanwhile.
+    """
+
+    ids: tuple[str, ...]
+    rows: ByteArray
+    starts: IntArray
+    lengths: IntArray
+    valid: Callable[[], bool]
+
+
+class TokenStore(Protocol):
+    """Token rows of chunks, as stored with the chunk documents."""
+
+    def locate(self, wanted: Mapping[str, ChunkVersion]) -> LocatedTokens:
+        """Rows of exactly these versions; ids without that version are left out."""
+
+
+class MaxSimScorer(Protocol):
+    """MaxSim of one query over stored rows of one token format (kernels/reference.py is the contract)."""
+
+    def score(self, query: FloatArray, rows: ByteArray, starts: IntArray, lengths: IntArray) -> FloatArray:
+        """(n_documents,) float32 scores.
+
+        Args:
+            query: (n_query_tokens, dim) float32, projected and L2-normalised.
+            rows: (n_rows, row_bytes) uint8.
+            starts: (n_documents,) int64, first row of each document.
+            lengths: (n_documents,) int64, its rows; 0 scores 0.0.
+
+        Raises:
+            ValueError: dimensions differ, a row names no centroid, or a value is not finite.
+        """
 
 
 class Reranker(Protocol):
