@@ -51,7 +51,7 @@ class HookFlow:
         # A query that the encoder cannot read would be ranked by noise: it keeps the first stage's order.
         if self._encoder.reads(query):
             with clock.measure("encode_query"):
-                encoded = self._encoder.get().encode_query(query)
+                encoded = self._encoder.encode_query(query)
         ranking = self._search.rank(bm25, knn or None, versions, encoded, clock, k1=len(versions))
         return {
             "contract": CONTRACT,

@@ -13,7 +13,7 @@ from pincite.adapters.opensearch_chunks import ChunkIndex
 from pincite.adapters.opensearch_indices import Indices
 from pincite.adapters.opensearch_sources import SourceIndex
 from pincite.domain.errors import ConfigError, UserError
-from pincite.domain.protocols import Encoded, Reranker, TokenStore
+from pincite.domain.protocols import Encoded, Reranker
 from pincite.domain.types import (
     ChunkVersion,
     Passage,
@@ -28,6 +28,7 @@ from pincite.retrieve import legs
 from pincite.retrieve.filters import clauses
 from pincite.text.words import content_words
 from pincite.wiring.clock import Clock
+from pincite.wiring.late import LateParts
 from pincite.wiring.parts import LazyEncoder
 
 MAX_QUERY_CHARS = 8192
@@ -88,7 +89,7 @@ class SearchFlow:
     Args:
         indices: The installation.
         encoder: For the semantic stages.
-        tokens: Token vectors of chunks.
+        late: The late-interaction parts of the index.
         reranker: The cross-encoder or ``identity``.
         config: Fusion weights and bounds.
         k1: Candidates that late interaction sees.
@@ -99,12 +100,12 @@ class SearchFlow:
         indices: Indices,
         *,
         encoder: LazyEncoder,
-        tokens: Callable[[], TokenStore],
+        late: Callable[[], LateParts],
         reranker: Reranker,
         config: fusion.FusionConfig,
         k1: int,
     ) -> None:
-        self._indices, self._encoder, self._tokens = indices, encoder, tokens
+        self._indices, self._encoder, self._late = indices, encoder, late
         self._reranker, self._config, self._k1 = reranker, config, k1
 
     def search(
@@ -194,7 +195,13 @@ class SearchFlow:
         late: Mapping[str, float] = {}
         fused = {key: first[key] for key in head}
         if encoded is not None and head:
-            outcome = late_interaction(encoded.tokens, {key: versions[key] for key in head}, self._tokens())
+            parts = self._late()
+            outcome = late_interaction(
+                parts.coder.query(encoded.tokens),
+                {key: versions[key] for key in head},
+                parts.store,
+                parts.scorer,
+            )
             clock.stages.extend(outcome.stages)
             late = outcome.scores
             fused = fusion.with_maxsim(fused, late, len(encoded.tokens), self._config)
@@ -215,8 +222,7 @@ class SearchFlow:
             return None
         try:
             with clock.measure("encode_query"):
-                encoder = self._encoder.get()
-                encoded = encoder.encode_query(text)
+                encoded = self._encoder.encode_query(text)
         except ConfigError as exc:
             if exc.code == "encoder_mismatch":
                 raise
