@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from pincite.adapters.models_calibrate import Calibration, open_engine
-from pincite.adapters.models_fast import BertWeights, Unsupported
+from pincite.adapters.models_fast import BertWeights, PackedBert, Unsupported
 from pincite.adapters.windows import Window, normalize
 from pincite.domain.errors import ConfigError
 
@@ -94,18 +94,8 @@ class PackedForward:
             raise Unsupported(f"a module {others[0]}")
         self._mean = pooling.pooling_mode == "mean"
         self._tail = tail
-        cls, sep = special_ids(model.tokenizer)
-        self._cls, self._sep = cls, sep
-        limit = int(model.max_seq_length or 512) - 2
-
-        def tokenize(texts: Sequence[str]) -> list[list[int]]:
-            rows = model.tokenizer(list(texts), add_special_tokens=False, truncation=False, verbose=False)
-            return [[cls, *row[:limit], sep] for row in rows["input_ids"]]
-
-        weights = BertWeights.of(body.auto_model)
-        self._bert, self.calibration = open_engine(
-            weights, tokenize, engine=engine, weights_id=weights_id(weights), cache_dir=cache_dir
-        )
+        self._cls, self._sep = special_ids(model.tokenizer)
+        self._bert, self.calibration = open_body(body, model.tokenizer, engine, cache_dir)
 
     @property
     def engine(self) -> str:
@@ -132,6 +122,26 @@ class PackedForward:
             for i, window in enumerate(windows)
             for start in [offsets[i] + 1 + len(window.before)]
         ]
+
+
+def open_body(
+    body: Any, tokenizer: Any, engine: str, cache_dir: Path | None
+) -> tuple[PackedBert, Calibration | None]:
+    """The packed engine of a checkpoint's ``Transformer`` module, calibrated with its own tokenizer.
+
+    Raises:
+        Unsupported: not of the BERT family.
+        ConfigError: ``engine_unknown``, ``engine_unsupported``.
+    """
+    cls, sep = special_ids(tokenizer)
+    weights = BertWeights.of(body.auto_model)
+    limit = min(int(body.max_seq_length or 512), weights.max_tokens) - 2
+
+    def tokenize(texts: Sequence[str]) -> list[list[int]]:
+        rows = tokenizer(list(texts), add_special_tokens=False, truncation=False, verbose=False)["input_ids"]
+        return [[cls, *row[:limit], sep] for row in rows]
+
+    return open_engine(weights, tokenize, engine=engine, weights_id=weights_id(weights), cache_dir=cache_dir)
 
 
 class LibraryForward:
