@@ -178,6 +178,8 @@ class ColbertEncoder:
         return [(np.concatenate(part), first[owner]) for owner, part in enumerate(parts)]
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
+        if not texts:
+            return []
         rows: list[list[int]] = self._tokenizer(
             list(texts), add_special_tokens=False, truncation=False, padding=False, verbose=False
         )["input_ids"]

@@ -254,7 +254,7 @@ def _packed_linear(weight: Tensor, bias: Tensor) -> _Linear:
     except (AttributeError, RuntimeError, Unsupported):
         return lambda rows: linear(rows, weight, bias)
     # The operators are private to torch: they are tried above, and checked against fp32 by calibration.
-    return lambda rows: multiply(rows, packed, bias, "none", [], "")  # type: ignore[no-any-return]
+    return lambda rows: multiply(rows, packed, bias, "none", [], "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def pool_tokens(tokens: FloatArray, factor: int) -> FloatArray:
     wanted = -(-len(tokens) // factor)
     if wanted == len(tokens):
         return np.asarray(tokens, dtype=np.float32)
-    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.cluster.hierarchy import fcluster, linkage  # type: ignore[import-untyped]
 
     labels = fcluster(linkage(tokens.astype(np.float64), method="ward"), wanted, criterion="maxclust")
     _, first, members = np.unique(labels, return_index=True, return_inverse=True)

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,7 +120,7 @@ def main() -> int:
     try:
         return _run(int(os.environ.get("CHUNKS", "512")), int(os.environ.get("ROUNDS", "3")))
     except PinciteError as exc:
-        return fail(exc)
+        return fail(exc, as_json=False)
 
 
 def _run(n_chunks: int, n_rounds: int) -> int:
@@ -147,7 +148,7 @@ def _run(n_chunks: int, n_rounds: int) -> int:
         "plain pooled": lambda: library.encode(texts, show_progress_bar=False),
         "plain tokens": lambda: library.encode(texts, output_value="token_embeddings", show_progress_bar=False),
     }
-    runs |= {f"ours {name}": (lambda e=encoder: e.encode_passages(texts)) for name, encoder in engines.items()}
+    runs |= {f"ours {name}": partial(encoder.encode_passages, texts) for name, encoder in engines.items()}
     seconds = _interleaved(runs, n_rounds)
     _table(seconds, len(texts))
     lengths = [len(row) for row in library.tokenizer(texts, add_special_tokens=False)["input_ids"]]
