@@ -28,7 +28,7 @@ MIN_POOLED_COSINE = 0.99
 MIN_TOKEN_COSINE = 0.98
 
 #: Raise it when engines or texts change: what was remembered before is measured again.
-_VERSION = 1
+_VERSION = 2
 _SPEED_TEXTS, _SPEED_TOKENS = 8, 200
 #: An engine that takes this many times as long as fp32 on one short text is emulated by the CPU.
 _HOPELESS = 2.5
@@ -105,12 +105,12 @@ def open_engine(
         ConfigError: ``engine_unknown`` or ``engine_unsupported``, for an engine asked for by name.
     """
     if engine != "auto":
-        return _named(weights, engine), None
+        return _named(weights, engine, sample_rows(weights, tokenize)), None
     path = (cache_dir or default_cache_dir()) / f"{_key(weights_id)}.json"
     found = _read(path)
     if found is not None:
         try:
-            return PackedBert(weights, found.engine), found
+            return PackedBert(weights, found.engine, sample_rows(weights, tokenize)), found
         except Unsupported:
             pass
     bert, calibration = calibrate(weights, tokenize)
@@ -123,7 +123,7 @@ def calibrate(
     tokenize: Callable[[Sequence[str]], list[list[int]]],
     *,
     engines: Sequence[str] = ENGINES,
-    build: Callable[[BertWeights, str], PackedBert] = PackedBert,
+    build: Callable[[BertWeights, str, Sequence[Sequence[int]]], PackedBert] = PackedBert,
 ) -> tuple[PackedBert, Calibration]:
     """Time every engine and check its vectors; the fastest that passes wins. Takes two to four seconds.
 
@@ -133,12 +133,12 @@ def calibrate(
         engines: Those to try beside fp32, which is always tried.
         build: Makes an engine (tests pass a spoilt one).
     """
-    rows = sorted((row[: weights.max_tokens] for row in tokenize(TEXTS)), key=len)
+    rows = sample_rows(weights, tokenize)
     # Real tokens in the order of the texts, repeated: a row is of the size of a chunk.
     flat = [token for row in rows for token in row]
     size = min(_SPEED_TOKENS, weights.max_tokens)
     speed = [(flat * (2 + size // len(flat)))[i : i + size] for i in range(_SPEED_TEXTS)]
-    reference = build(weights, "fp32")
+    reference = build(weights, "fp32", rows)
     truth = _states(reference, rows)
     patience = _HOPELESS * _seconds(lambda: reference.forward(rows[:1]), rounds=3)
     base = _speed(reference, speed)
@@ -148,7 +148,7 @@ def calibrate(
         if name == "fp32":
             continue
         try:
-            bert = build(weights, name)
+            bert = build(weights, name, rows)
         except Unsupported as exc:
             results.append(EngineResult(engine=name, rejected=str(exc)))
             continue
@@ -157,6 +157,11 @@ def calibrate(
         if result.rejected is None and result.tokens_per_s and result.tokens_per_s > best_speed:
             best, best_speed = bert, result.tokens_per_s
     return best, Calibration(engine=best.engine, results=tuple(results), cached=False)
+
+
+def sample_rows(weights: BertWeights, tokenize: Callable[[Sequence[str]], list[list[int]]]) -> list[list[int]]:
+    """The built-in texts as token ids, shortest first."""
+    return sorted((row[: weights.max_tokens] for row in tokenize(TEXTS)), key=len)
 
 
 def default_cache_dir() -> Path:
@@ -174,7 +179,7 @@ def accuracy(truth: Sequence[torch.Tensor], states: Sequence[torch.Tensor]) -> t
     return pooled, float(tokens.mean())
 
 
-def _named(weights: BertWeights, engine: str) -> PackedBert:
+def _named(weights: BertWeights, engine: str, samples: list[list[int]]) -> PackedBert:
     if engine not in ENGINES:
         raise ConfigError(
             "engine_unknown",
@@ -183,7 +188,7 @@ def _named(weights: BertWeights, engine: str) -> PackedBert:
             subject=engine,
         )
     try:
-        return PackedBert(weights, engine)
+        return PackedBert(weights, engine, samples)
     except Unsupported as exc:
         raise ConfigError(
             "engine_unsupported",

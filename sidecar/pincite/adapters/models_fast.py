@@ -9,6 +9,9 @@ errors that ``models_calibrate`` bounds:
 
 * ``fp32``: the reference, equal to transformers' own forward pass up to rounding.
 * ``bf16``: weights and activations in bfloat16, sums in fp32 (AMX, AVX512-BF16); on other CPUs it is slow.
+* ``int8``: linear layers with int8 weights (one scale an output) and uint8 activations (one scale a token),
+  on channels evened out beforehand by what sample texts show (SmoothQuant, Xiao et al. 2023); the rest in
+  fp32. For CPUs with VNNI and without bfloat16. Without VNNI sums can saturate: calibration sees that.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from torch import Tensor
 from torch.nn.functional import embedding, gelu, layer_norm, linear, relu, scaled_dot_product_attention
 
 #: Engines by name, as a setting writes them; ``auto`` lets calibration choose.
-ENGINES = ("fp32", "bf16")
+ENGINES = ("fp32", "bf16", "int8")
 #: Model types whose layers are BERT's. RoBERTa's positions start at ``pad_token_id + 1``.
 MODEL_TYPES = ("bert", "roberta", "xlm-roberta")
 
@@ -128,17 +131,19 @@ class PackedBert:
     Args:
         weights: Of the model.
         engine: One of ``ENGINES``.
+        samples: Token ids of texts, special tokens included: ``int8`` learns from them how large each channel is.
 
     Raises:
         Unsupported: the engine does not run on this machine.
     """
 
-    def __init__(self, weights: BertWeights, engine: str) -> None:
+    def __init__(self, weights: BertWeights, engine: str, samples: Sequence[Sequence[int]] | None = None) -> None:
         if engine not in ENGINES:
             raise Unsupported(f"no engine is called {engine!r}")
         self.engine = engine
         self._weights = weights
         self._dtype = torch.bfloat16 if engine == "bf16" else torch.float32
+        self._peaks = _peaks(weights, samples) if engine == "int8" else {}
         t, dtype = weights.tensors, self._dtype
         self._words = t["embeddings.word_embeddings.weight"].to(dtype)
         # Positions and the first token type are added together once: there is one type but for pairs.
@@ -166,7 +171,7 @@ class PackedBert:
         *,
         types: Sequence[Sequence[int]] | None = None,
         keys: Sequence[int] | None = None,
-        replace: Callable[[str, Tensor], None] | None = None,
+        see: Callable[[str, Tensor], None] | None = None,
     ) -> tuple[Tensor, list[int]]:
         """Hidden states of the last layer.
 
@@ -176,7 +181,7 @@ class PackedBert:
             types: Token types of each text (pairs); None: all 0.
             keys: How many leading tokens of each text can be attended to (ColBERT's query padding is not);
                 None: all.
-            replace: Called with the name and the input of every linear layer (calibration of int8).
+            see: Called with the name and the input of every linear layer.
 
         Returns:
             ((n_tokens, hidden) in the engine's type, offsets): text i is rows offsets[i] to offsets[i + 1].
@@ -199,7 +204,7 @@ class PackedBert:
             x = self._norm(x)
             runs = _runs(lengths, keys)
             for layer in self._layers:
-                x = layer(x, runs, replace)
+                x = layer(x, runs, see)
         return x, offsets
 
     def _layer_norm(self, name: str) -> Callable[[Tensor], Tensor]:
@@ -241,6 +246,8 @@ class PackedBert:
         return run
 
     def _linear(self, name: str, weight: Tensor, bias: Tensor) -> _Linear:
+        if self.engine == "int8":
+            return _int8_linear(weight, bias, self._peaks[name])
         return _packed_linear(weight.to(self._dtype), bias.to(self._dtype))
 
 
@@ -255,6 +262,51 @@ def _packed_linear(weight: Tensor, bias: Tensor) -> _Linear:
         return lambda rows: linear(rows, weight, bias)
     # The operators are private to torch: they are tried above, and checked against fp32 by calibration.
     return lambda rows: multiply(rows, packed, bias, "none", [], "")
+
+
+def _peaks(weights: BertWeights, samples: Sequence[Sequence[int]] | None) -> dict[str, Tensor]:
+    """Of each linear layer's input the largest magnitude of each channel, over the samples."""
+    if not samples:
+        raise Unsupported("int8 needs sample texts")
+    peaks: dict[str, Tensor] = {}
+
+    def see(name: str, rows: Tensor) -> None:
+        peaks[name] = rows.abs().amax(dim=0)
+
+    PackedBert(weights, "fp32").forward(samples, see=see)
+    return peaks
+
+
+def _int8_linear(weight: Tensor, bias: Tensor, peaks: Tensor) -> _Linear:
+    """A linear layer in int8: weights quantised once, an output at a time; activations at each call."""
+    # Large channels hand a share of their size (the square root of the ratio) to the weights, where each
+    # output has its own scale anyway.
+    share = (peaks.clamp(min=1e-3) / weight.abs().amax(dim=0).clamp(min=1e-5)).sqrt()
+    shared = weight * share
+    scales = shared.abs().amax(dim=1).clamp(min=1e-12) / 127
+    quantised = (shared / scales[:, None]).round().clamp(-127, 127).to(torch.int8)
+    zeros = torch.zeros(len(weight), dtype=torch.int32)
+    shrink = 1 / share
+    try:
+        multiply = torch.ops.onednn.qlinear_pointwise
+        packed = torch.ops.onednn.qlinear_prepack(quantised, None)
+    except (AttributeError, RuntimeError) as exc:
+        raise Unsupported("this torch has no int8 linear layer of oneDNN's") from exc
+
+    def run(rows: Tensor) -> Tensor:
+        even = rows * shrink
+        peak = torch.maximum(even.amax(dim=1, keepdim=True), even.amin(dim=1, keepdim=True).neg_())
+        step = peak.clamp_(min=1e-9) / 127
+        # Codes are around 128. Truncation of x + ½ rounds, since none is negative.
+        codes = even.mul_(1 / step).add_(128.5).clamp_(0.0, 255.0).to(torch.uint8)
+        sums = multiply(codes, 1.0, 128, packed, scales, zeros, None, 1.0, 0, torch.float32, "none", [], "")
+        return torch.addcmul(bias, sums, step)
+
+    try:
+        run(torch.zeros(1, weight.shape[1]))
+    except RuntimeError as exc:
+        raise Unsupported(f"oneDNN has no int8 linear layer here: {exc}") from exc
+    return run
 
 
 @dataclass(frozen=True, slots=True)
