@@ -109,12 +109,23 @@ class Turns:
             else:
                 self._busy = True
                 mine.release()
-        mine.acquire()
+        try:
+            mine.acquire()
+        except BaseException:  # an interrupt while waiting: nobody may be left waiting for this one
+            with self._lock:
+                if mine in self._waiting:
+                    self._waiting.remove(mine)
+                else:
+                    self._pass_on()
+            raise
         try:
             yield
         finally:
             with self._lock:
-                if self._waiting:
-                    self._waiting.popleft().release()
-                else:
-                    self._busy = False
+                self._pass_on()
+
+    def _pass_on(self) -> None:
+        if self._waiting:
+            self._waiting.popleft().release()
+        else:
+            self._busy = False
