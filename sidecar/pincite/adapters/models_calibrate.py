@@ -27,8 +27,12 @@ from pincite.domain.errors import ConfigError
 MIN_POOLED_COSINE = 0.99
 MIN_TOKEN_COSINE = 0.98
 
+#: What the built-in texts must show for the worst of many real ones to stay above the bar. Measured: int8
+#: had .994 here and .981 as the worst of 512 real chunks; bf16 .9999 and .9997.
+_CHOSEN_POOLED_COSINE = 0.997
+
 #: Raise it when engines or texts change: what was remembered before is measured again.
-_VERSION = 2
+_VERSION = 3
 _SPEED_TEXTS, _SPEED_TOKENS = 8, 200
 #: An engine that takes this many times as long as fp32 on one short text is emulated by the CPU.
 _HOPELESS = 2.5
@@ -212,8 +216,10 @@ def _judge(
         return EngineResult(engine=name, rejected="slower than fp32 on a short text: not native to this CPU")
     pooled, tokens = accuracy(truth, _states(bert, rows))
     rejected = None
-    if not (pooled >= MIN_POOLED_COSINE and tokens >= MIN_TOKEN_COSINE):
-        rejected = f"pooled cosine {pooled:.4f} (bar {MIN_POOLED_COSINE}), token {tokens:.4f} ({MIN_TOKEN_COSINE})"
+    if not (pooled >= _CHOSEN_POOLED_COSINE and tokens >= MIN_TOKEN_COSINE):
+        rejected = (
+            f"pooled cosine {pooled:.4f} (bar {_CHOSEN_POOLED_COSINE}), token {tokens:.4f} ({MIN_TOKEN_COSINE})"
+        )
     return EngineResult(
         engine=name,
         tokens_per_s=_speed(bert, speed),
