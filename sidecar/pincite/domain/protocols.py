@@ -39,11 +39,15 @@ class Encoded:
     Attributes:
         pooled: (dim,) float32, L2-normalised: for k-NN.
         tokens: (n_tokens, token_dim) float32, each row L2-normalised, one per WordPiece token of the
-            text itself, in order; special tokens are not in it.
+            text itself, in order; special tokens are not in it. A query of a ColBERT encoder is the
+            exception: its markers and its padding take part in MaxSim.
+        ordinals: (n_tokens,) int64, where the encoder leaves tokens out (punctuation): which WordPiece of
+            the text each row is. None: row i is token i.
     """
 
     pooled: FloatArray
     tokens: FloatArray
+    ordinals: IntArray | None = None
 
 
 @runtime_checkable
