@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from pincite.domain.codec import Codec
 from pincite.kernels import reference, residual
 
