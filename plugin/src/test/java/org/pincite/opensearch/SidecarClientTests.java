@@ -22,7 +22,7 @@ public class SidecarClientTests extends OpenSearchTestCase {
     private static final RerankRequest REQUEST = new RerankRequest(
         "may the tenant sublet 🏠",
         900,
-        List.of(new RerankRequest.Candidate("a", 0, 1, 2.5f, null), new RerankRequest.Candidate("b", 3, 1, null, null))
+        List.of(new RerankRequest.Candidate("a", 0, 1, 2.5f, null, null), new RerankRequest.Candidate("b", 3, 1, null, null, null))
     );
 
     private final StubSidecar stub = new StubSidecar();
