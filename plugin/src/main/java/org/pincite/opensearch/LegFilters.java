@@ -34,14 +34,19 @@ final class LegFilters {
     /**
      * Returns the filters of a search as one query.
      *
+     * @param text what the search is reranked by; a full-text clause with another text may be a filter in disguise
+     *        ({@code match} on a keyword), so that no query with such a clause can be taken apart
      * @return a bool of {@code filter} and {@code must_not} clauses, empty when there are none; null when they can't be
      *         separated
      */
-    static BoolQueryBuilder of(SearchSourceBuilder source) {
+    static BoolQueryBuilder of(SearchSourceBuilder source, String text) {
         boolean derived = source.getDerivedFieldsObject() != null && source.getDerivedFieldsObject().isEmpty() == false
             || source.getDerivedFields() != null && source.getDerivedFields().isEmpty() == false;
         if (derived) {
             // A filter on a field that only this search defines.
+            return null;
+        }
+        if (QueryText.of(source.query()).stream().map(QueryText::wellFormed).allMatch(text::equals) == false) {
             return null;
         }
         BoolQueryBuilder filters = new BoolQueryBuilder();
@@ -76,12 +81,12 @@ final class LegFilters {
 
     private static boolean onlyScores(QueryBuilder query) {
         return switch (query) {
-            case MatchQueryBuilder match -> true;
-            case MatchPhraseQueryBuilder match -> true;
-            case MatchPhrasePrefixQueryBuilder match -> true;
-            case MatchBoolPrefixQueryBuilder match -> true;
-            case MultiMatchQueryBuilder match -> true;
-            case CombinedFieldsQueryBuilder match -> true;
+            case MatchQueryBuilder match -> isText(match.value());
+            case MatchPhraseQueryBuilder match -> isText(match.value());
+            case MatchPhrasePrefixQueryBuilder match -> isText(match.value());
+            case MatchBoolPrefixQueryBuilder match -> isText(match.value());
+            case MultiMatchQueryBuilder match -> isText(match.value());
+            case CombinedFieldsQueryBuilder match -> isText(match.queryValue());
             case MatchAllQueryBuilder all -> true;
             case QueryStringQueryBuilder text -> isWords(text.queryString());
             case SimpleQueryStringBuilder text -> isWords(text.value());
@@ -90,6 +95,11 @@ final class LegFilters {
             case BoolQueryBuilder bool -> bool.filter().isEmpty() && bool.mustNot().isEmpty() && onlyScores(bool, false);
             default -> false;
         };
+    }
+
+    /** A number, a date or a flag picks documents; it does not ask. */
+    private static boolean isText(Object value) {
+        return value instanceof String text && text.codePoints().anyMatch(Character::isLetter);
     }
 
     /** In these languages a text may hold {@code status:public} or {@code -secret}. */

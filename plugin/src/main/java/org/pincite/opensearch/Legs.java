@@ -81,7 +81,7 @@ final class Legs {
             // Groups of two searches can't be put together: each knows its own members only.
             legs.leaveOut(LegReason.COLLAPSED);
         }
-        BoolQueryBuilder filters = LegFilters.of(source);
+        BoolQueryBuilder filters = LegFilters.of(source, ask.query());
         if (filters == null) {
             legs.leaveOut(LegReason.FILTER_NOT_SEPARABLE);
         }
@@ -146,7 +146,7 @@ final class Legs {
             client.search(request.make(), new ActionListener<>() {
                 @Override
                 public void onResponse(SearchResponse response) {
-                    // A shard that failed may hold what its filter would have kept out of no other: its hits are just missing.
+                    // As with the client's own search, the hits of a shard that failed are missing and no more.
                     boolean ran = response.getSuccessfulShards() > 0 || response.getTotalShards() == 0;
                     end(name, List.of(response.getHits().getHits()), ran ? null : LegReason.LEG_FAILED);
                 }

@@ -1,21 +1,33 @@
 package org.pincite.opensearch;
 
+import org.opensearch.action.ActionRequest;
+import org.opensearch.action.search.SearchRequest;
+import org.opensearch.action.support.ActionFilter;
+import org.opensearch.action.support.ActionFilterChain;
+import org.opensearch.common.lucene.search.function.CombineFunction;
+import org.opensearch.common.xcontent.json.JsonXContent;
+import org.opensearch.core.action.ActionListener;
+import org.opensearch.core.action.ActionResponse;
+import org.opensearch.core.xcontent.XContentBuilder;
+import org.opensearch.core.xcontent.XContentParser;
 import org.opensearch.index.query.BoolQueryBuilder;
 import org.opensearch.index.query.QueryBuilders;
 import org.opensearch.index.query.functionscore.ScoreFunctionBuilders;
-import org.opensearch.common.lucene.search.function.CombineFunction;
-import org.opensearch.common.xcontent.json.JsonXContent;
-import org.opensearch.core.xcontent.XContentBuilder;
-import org.opensearch.core.xcontent.XContentParser;
+import org.opensearch.plugins.ActionPlugin;
 import org.opensearch.plugins.Plugin;
 import org.opensearch.plugins.SearchPlugin;
+import org.opensearch.tasks.Task;
 
 import java.io.IOException;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CopyOnWriteArrayList;
 
 /** A query {@code knn} over a number field, in the place of the k-NN plugin: the k nearest numbers that pass the filter. */
-public final class FakeKnn extends Plugin implements SearchPlugin {
+public final class FakeKnn extends Plugin implements SearchPlugin, ActionPlugin {
+    /** The X-Opaque-Id of each search that goes past search pipelines, as those of the legs do. */
+    static final List<String> CALLERS = new CopyOnWriteArrayList<>();
+
 
     @Override
     public List<QuerySpec<?>> getQueries() {
@@ -41,5 +53,30 @@ public final class FakeKnn extends Plugin implements SearchPlugin {
             }
         }
         return bool;
+    }
+
+    @Override
+    public List<ActionFilter> getActionFilters() {
+        return List.of(new ActionFilter() {
+            @Override
+            public int order() {
+                return 0;
+            }
+
+            @Override
+            @SuppressWarnings("removal")
+            public <Q extends ActionRequest, R extends ActionResponse> void apply(
+                Task task,
+                String action,
+                Q request,
+                ActionListener<R> listener,
+                ActionFilterChain<Q, R> chain
+            ) {
+                if (request instanceof SearchRequest search && "_none".equals(search.pipeline())) {
+                    CALLERS.add(String.valueOf(task.getHeader(Task.X_OPAQUE_ID)));
+                }
+                chain.proceed(task, action, request, listener);
+            }
+        });
     }
 }

@@ -7,6 +7,7 @@ import org.opensearch.search.builder.SearchSourceBuilder;
 import org.opensearch.test.OpenSearchTestCase;
 
 import java.util.List;
+import java.util.Set;
 
 public class LegFiltersTests extends OpenSearchTestCase {
     private static final QueryBuilder TEXT = QueryBuilders.matchQuery("text", "sublet");
@@ -14,7 +15,12 @@ public class LegFiltersTests extends OpenSearchTestCase {
     private static final QueryBuilder OTHER = QueryBuilders.termQuery("state", "deleted");
 
     private static BoolQueryBuilder of(QueryBuilder query) {
-        return LegFilters.of(new SearchSourceBuilder().query(query));
+        Set<String> texts = QueryText.of(query);
+        return of(new SearchSourceBuilder().query(query), texts.size() == 1 ? texts.iterator().next() : "sublet");
+    }
+
+    private static BoolQueryBuilder of(SearchSourceBuilder source, String text) {
+        return LegFilters.of(source, text);
     }
 
     private static BoolQueryBuilder bool() {
@@ -37,15 +43,15 @@ public class LegFiltersTests extends OpenSearchTestCase {
         )) {
             assertEquals(query.toString(), bool(), of(query));
         }
-        assertEquals(bool(), LegFilters.of(new SearchSourceBuilder()));
+        assertEquals(bool(), of(new SearchSourceBuilder(), "sublet"));
     }
 
     public void testFiltersAreTaken() {
         assertEquals(bool().filter(ACL).mustNot(OTHER), of(bool().must(TEXT).filter(ACL).mustNot(OTHER)));
         assertEquals(bool().filter(ACL), of(bool().should(TEXT).filter(ACL)));
         SearchSourceBuilder source = new SearchSourceBuilder().query(bool().must(TEXT).filter(ACL)).postFilter(OTHER);
-        assertEquals(bool().filter(ACL).filter(OTHER), LegFilters.of(source));
-        assertEquals(bool().filter(OTHER), LegFilters.of(new SearchSourceBuilder().query(TEXT).postFilter(OTHER)));
+        assertEquals(bool().filter(ACL).filter(OTHER), of(source, "sublet"));
+        assertEquals(bool().filter(OTHER), of(new SearchSourceBuilder().query(TEXT).postFilter(OTHER), "sublet"));
     }
 
     public void testWhatCannotBeSeparated() {
@@ -56,6 +62,9 @@ public class LegFiltersTests extends OpenSearchTestCase {
             bool().must(TEXT).should(ACL).minimumShouldMatch(1),
             bool().must(bool().must(TEXT).filter(ACL)),
             bool().must(bool().must(TEXT).mustNot(OTHER)),
+            bool().must(TEXT).must(QueryBuilders.matchQuery("acl", "open")),
+            bool().must(TEXT).must(QueryBuilders.matchQuery("tenant", 7)),
+            bool().must(TEXT).must(QueryBuilders.matchQuery("tenant", "7")),
             bool().must(TEXT).must(QueryBuilders.constantScoreQuery(ACL)),
             QueryBuilders.constantScoreQuery(TEXT),
             QueryBuilders.functionScoreQuery(TEXT),
@@ -69,6 +78,8 @@ public class LegFiltersTests extends OpenSearchTestCase {
         )) {
             assertNull(query.toString(), of(query));
         }
-        assertNull(LegFilters.of(new SearchSourceBuilder().query(TEXT).derivedField("d", "keyword", null)));
+        assertNull(of(new SearchSourceBuilder().query(TEXT).derivedField("d", "keyword", null), "sublet"));
+        // The text to rerank by came in ext, and the query may be no more than a filter.
+        assertNull(of(new SearchSourceBuilder().query(QueryBuilders.matchQuery("acl", "open")), "sublet"));
     }
 }

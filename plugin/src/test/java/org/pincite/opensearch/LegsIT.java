@@ -1,6 +1,10 @@
 package org.pincite.opensearch;
 
+import org.opensearch.action.search.SearchRequest;
+import org.opensearch.index.query.QueryBuilder;
+import org.opensearch.index.query.QueryBuilders;
 import org.opensearch.plugins.Plugin;
+import org.opensearch.search.builder.SearchSourceBuilder;
 import org.opensearch.test.OpenSearchIntegTestCase.ClusterScope;
 import org.opensearch.test.OpenSearchIntegTestCase.Scope;
 import org.junit.Before;
@@ -305,6 +309,49 @@ public class LegsIT extends HookTestCase {
         assertReport(Status.APPLIED, null, call("GET", "/" + CODED + "/_search", body(query(MATCH)), "X-Opaque-Id", "ui-8"));
         assertEquals(1, stub.legsCalls.get());
         assertEquals("ui-8", stub.lastLegsOpaqueId);
+    }
+
+    /** Whatever a node knows of who calls travels in the thread's context; the two searches have the caller's. */
+    public void testLegsAreTheCallers() throws IOException {
+        FakeKnn.CALLERS.clear();
+        String path = "/" + CODED + "/_search?search_pipeline=pincite";
+        assertLegs(null, null, call("GET", path, body(query(MATCH)), "X-Opaque-Id", "ui-9"));
+        assertEquals(List.of("ui-9", "ui-9"), FakeKnn.CALLERS);
+    }
+
+    /** Where the search looks is where the legs look. */
+    public void testRoutingAndAliasHoldInEveryLeg() throws IOException {
+        call("POST", "/_aliases", "{\"actions\": [{\"add\": {\"index\": \"coded\", \"alias\": \"coded-all\"}}]}");
+        Map<String, Object> hooked = search("coded-all", "?search_pipeline=pincite", body(query(MATCH), "\"size\": 100"));
+        assertEquals(40, hits(hooked).size());
+        Set<String> onShard = new HashSet<>(
+            ids(search(CODED, "?preference=_shards:0", body(query("{\"match_all\": {}}"), "\"size\": 100")))
+        );
+        hooked = search(CODED, "?search_pipeline=pincite&preference=_shards:0", body(query(MATCH), "\"size\": 100"));
+        assertLegs(null, null, hooked);
+        assertTrue(onShard.containsAll(ids(hooked)));
+        assertTrue(report(hooked).legs().toString(), leg(hooked, "centroids").nHits() < 12);
+    }
+
+    /** Its own words for the filter that another processor of the pipeline put around the query are unknown to a leg. */
+    public void testLegsOfAQueryThatWasChangedAreDropped() throws Exception {
+        QueryBuilder match = QueryBuilders.matchQuery("text", "tenant");
+        SearchRequest request = new SearchRequest(CODED).source(new SearchSourceBuilder().query(match));
+        Legs.Node node = new Legs.Node(
+            WindowProcessorTests.settings("pincite.legs.knn", "false", "pincite.legs.centroids", "false"),
+            null,
+            new HookStats(),
+            null,
+            null,
+            null,
+            null
+        );
+        Legs legs = Legs.start(node, request, new Ask.Widened(0, 10, false, 200, "tenant"));
+        assertTrue(legs.belongTo(request));
+        request.source().postFilter(match);
+        assertFalse(legs.belongTo(request));
+        request.source().postFilter(null).query(QueryBuilders.boolQuery().must(match));
+        assertFalse(legs.belongTo(request));
     }
 
     public void testPointInTime() throws IOException {

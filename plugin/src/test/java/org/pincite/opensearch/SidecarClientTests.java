@@ -263,4 +263,11 @@ public class SidecarClientTests extends OpenSearchTestCase {
             assertEquals(Reason.SIDECAR_UNREACHABLE, call(raw, 5000, null).reason());
         });
     }
+
+    public void testANewTokenIsUsedFromTheNextCallOn() throws Exception {
+        stub.token = "another";
+        assertEquals(Reason.SIDECAR_UNAUTHORIZED, call().reason());
+        client.token("another");
+        assertNull(call().reason());
+    }
 }
