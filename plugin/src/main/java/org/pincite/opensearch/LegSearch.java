@@ -1,6 +1,7 @@
 package org.pincite.opensearch;
 
 import org.opensearch.action.search.SearchRequest;
+import org.opensearch.common.unit.TimeValue;
 import org.opensearch.common.xcontent.XContentFactory;
 import org.opensearch.core.xcontent.ToXContent;
 import org.opensearch.core.xcontent.XContentBuilder;
@@ -22,11 +23,11 @@ final class LegSearch {
     private final SearchRequest client;
     private final int window;
     private final BoolQueryBuilder filters;
-    private final int deadlineMs;
+    private final TimeValue deadline;
     private final SearchSourceBuilder template;
 
     /**
-     * @param client the client's search; read here and not again
+     * @param client the client's search as it is now; it may be changed later
      * @param window how many hits to find
      * @param filters of {@link LegFilters}
      * @param deadlineMs after which the search is of no use, in milliseconds
@@ -35,7 +36,7 @@ final class LegSearch {
         this.client = new SearchRequest(client);
         this.window = window;
         this.filters = filters;
-        this.deadlineMs = deadlineMs;
+        this.deadline = TimeValue.timeValueMillis(deadlineMs);
         this.template = client.source().shallowCopy();
     }
 
@@ -77,7 +78,7 @@ final class LegSearch {
         }
         // An index's default pipeline may be ours: a leg has no legs.
         request.pipeline("_none");
-        request.setCancelAfterTimeInterval(Legs.useless(deadlineMs));
+        request.setCancelAfterTimeInterval(deadline);
         return request;
     }
 
@@ -86,7 +87,7 @@ final class LegSearch {
             .from(0)
             .size(window)
             .trackTotalHits(false)
-            .timeout(Legs.useless(deadlineMs))
+            .timeout(deadline)
             .fetchSource(withoutCodes(template.fetchSource()))
             .seqNoAndPrimaryTerm(true)
             .version(template.version())

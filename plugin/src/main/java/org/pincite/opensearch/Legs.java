@@ -2,7 +2,6 @@ package org.pincite.opensearch;
 
 import org.opensearch.action.search.SearchRequest;
 import org.opensearch.action.search.SearchResponse;
-import org.opensearch.common.unit.TimeValue;
 import org.opensearch.common.util.concurrent.ThreadContext;
 import org.opensearch.core.action.ActionListener;
 import org.opensearch.index.query.BoolQueryBuilder;
@@ -227,12 +226,10 @@ final class Legs {
     /** Returns the results without the hits, for legs that do not belong to the search. */
     static List<Result> leftOut(List<Result> results) {
         return results.stream()
-            .map(leg -> new Result(leg.name(), List.of(), leg.tookMs(), leg.reason() == null ? LegReason.FILTER_NOT_SEPARABLE : leg.reason()))
+            .map(leg -> {
+                LegReason reason = leg.reason() == null ? LegReason.FILTER_NOT_SEPARABLE : leg.reason();
+                return new Result(leg.name(), List.of(), leg.tookMs(), reason);
+            })
             .toList();
-    }
-
-    /** Returns the time after which a search of a leg is of no use. */
-    static TimeValue useless(int deadlineMs) {
-        return TimeValue.timeValueMillis(deadlineMs);
     }
 }
