@@ -91,7 +91,7 @@ def index(node: Node, prefix: str) -> Iterator[str]:
         "mappings": {"_meta": {"pincite": {"encoder": "stub"}}, "properties": fields},
     }
     assert http("PUT", f"{node.url}/{name}", body)[0] == 200
-    pipeline = {
+    pipeline: dict[str, Any] = {
         "request_processors": [{"pincite_window": {}}],
         "response_processors": [{"pincite_rerank": {}}],
     }
