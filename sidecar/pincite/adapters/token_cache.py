@@ -92,8 +92,8 @@ class TokenRowCache:
         keys = np.array([_key(i) for i in ids], dtype=np.uint64).reshape(len(ids), 2)
         versions = np.array([(v.seq_no, v.primary_term) for v in wanted.values()], dtype=np.int64)
         versions = versions.reshape(len(ids), 2).view(np.uint64)
-        slots = (keys[:, :1] + np.arange(_WINDOW, dtype=np.uint64)) & np.uint64(self._n_slots - 1)
-        entries = self._table[slots.astype(np.int64)]
+        firsts = (keys[:, :1] & np.uint64(self._n_slots - 1)).astype(np.int64)
+        entries = self._table[(firsts + np.arange(_WINDOW)) & (self._n_slots - 1)]
         match = (
             (entries[:, :, _KEY0] == keys[:, :1])
             & (entries[:, :, _KEY1] == keys[:, 1:])

@@ -121,6 +121,22 @@ def read_licences() -> Iterator[tuple[Licence, bytes]]:
             yield licence, body
 
 
+def licence_bodies() -> Iterator[tuple[str, str]]:
+    """(key with spaces, text) of every licence of the package, whatever its family.
+
+    Raises:
+        ConfigError: as ``export_licences``.
+    """
+    for path in data_folder().glob("*.LICENSE"):
+        raw = path.read_bytes()
+        matter = _FRONT_MATTER.match(raw)
+        if matter is None:
+            raise _broken(path, "it has no front matter")
+        text = raw[matter.end() :].decode("utf-8", errors="replace").strip()
+        if text:
+            yield path.stem.replace("-", " "), text
+
+
 def family_of(key: str, short_name: str) -> str | None:
     """The family of a licence, or None for one of another family."""
     if _CC_KEY.match(key):

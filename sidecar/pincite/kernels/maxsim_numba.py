@@ -128,7 +128,7 @@ def _kernel(  # noqa: PLR0912, PLR0917  # one compiled loop; numba calls by posi
                 for d in range(dim):
                     tile[d, t] = one[d]
             for group in range(n_groups):
-                _products(tile, query, group, dim, products)  # type: ignore[call-arg]
+                _products(tile, query, group, dim, products)
                 for q in range(QUERIES):
                     place = group * QUERIES + q
                     for t in range(n):

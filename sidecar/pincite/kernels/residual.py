@@ -40,7 +40,8 @@ def pack(codes: NDArray[np.uint8], nbits: int) -> ByteArray:
 def unpack(packed: ByteArray, nbits: int) -> NDArray[np.uint8]:
     """The inverse of ``pack``."""
     bits = np.unpackbits(packed, axis=1).reshape(len(packed), packed.shape[1] * 8 // nbits, nbits)
-    return (bits << np.arange(nbits, dtype=np.uint8)).sum(axis=2, dtype=np.uint8)
+    codes: NDArray[np.uint8] = (bits << np.arange(nbits, dtype=np.uint8)).sum(axis=2, dtype=np.uint8)
+    return codes
 
 
 def encode_rows(codec: Codec, vectors: FloatArray) -> ByteArray:
