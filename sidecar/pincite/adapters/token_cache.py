@@ -2,7 +2,7 @@
 
 One file holds a header, a table and a slab of rows that is written as a ring::
 
-    header   4,096 bytes: what the file is, and two words that change: the head and the capacity
+    header   4,096 bytes: what the file is, and words that change (head, capacity, bytes on disk)
     table    64 bytes an entry: which version of which chunk, and where its rows are
     slab     capacity x row_bytes
 
@@ -43,18 +43,20 @@ if TYPE_CHECKING:
 
     Words: TypeAlias = NDArray[np.uint64]
     Rows: TypeAlias = NDArray[np.uint8]
+    Item: TypeAlias = tuple[bytes, ChunkVersion, Rows]
 
 _MAGIC = int.from_bytes(b"pinctok\n", "little")
 _LAYOUT = 1
 _HEADER_BYTES = 4096
 _HEADER_WORDS = 10
-_HEAD, _CAPACITY = 64, 65  # on a cache line of their own
+_HEAD, _CAPACITY, _ALLOCATED = 64, 65, 66  # on a cache line of their own
 _ENTRY_BYTES = 64
 _KEY, _VERSION, _START, _LENGTH, _ROWS_CRC, _CHECKSUM = slice(0, 2), slice(2, 4), 4, 5, 6, 7
 #: An entry stands in one of so many slots behind its home. At half load all of them are taken for one key in
 #: some hundreds; then the oldest of them gives way.
 _WINDOW = 16
 _ROWS_AN_ENTRY = 150
+_AT_ONCE = 256  # entries that are written together
 _MIN_SLOTS = 64
 _SEALED_BITS = 44
 _SEALED_MASK = (1 << _SEALED_BITS) - 1
@@ -121,13 +123,12 @@ class TokenRowCache:
         versions = np.array([(v.seq_no, v.primary_term) for v in wanted.values()], dtype=np.int64).reshape(-1, 2)
         entries = ring.find(keys)
         same = (entries[:, _KEY] == keys) & (entries[:, _VERSION] == versions.view(np.uint64))
-        good = same.all(axis=1) & (_checksum(entries) == entries[:, _CHECKSUM])
+        good = same.all(axis=1)
         # The bounds are read after the entries: an entry may be newer than what was read before it.
         bounds = ring.bounds()
         head, capacity = bounds or (0, 0)
-        starts, lengths = entries[:, _START].view(np.int64), entries[:, _LENGTH].view(np.int64)
-        good &= bounds is not None
-        good &= (starts >= head - capacity) & (starts + lengths <= head)
+        good &= _holds(entries, head, capacity) & (bounds is not None)
+        starts, lengths = entries[:, _START].astype(np.int64), entries[:, _LENGTH].astype(np.int64)
         if not _STORES_IN_ORDER:
             for i in np.flatnonzero(good):
                 position = int(starts[i]) % max(capacity, 1)
@@ -162,21 +163,24 @@ class TokenRowCache:
             ValueError: rows of another shape or dtype.
         """
         # All of it is taken before the lock: the caller may be reading from the network.
-        batch = [(_digest(chunk_id), version, self._checked(rows)) for chunk_id, version, rows in items]
-        if not batch:
+        unique = {(_digest(chunk_id), version): self._checked(rows) for chunk_id, version, rows in items}
+        batch = [(digest, version, rows) for (digest, version), rows in unique.items()]
+        # With a time limit: a process that was forked while another thread was in here has the lock for ever.
+        if not batch or not self._thread_lock.acquire(timeout=_LOCK_WAIT_S):
             return
-        with self._thread_lock:
+        try:
             if self._ring.inode is None:
                 self._put(batch, None)
                 return
-            try:
-                with _locked(self._folder):
-                    self._put_shared(batch)
-            except TimeoutError:
-                return
-            except OSError as exc:
-                self._ring = self._in_memory(exc)
-                self._put(batch, None)
+            with _locked(self._folder):
+                self._put_shared(batch)
+        except TimeoutError:
+            return
+        except OSError as exc:
+            self._ring = self._in_memory(exc)
+            self._put(batch, None)
+        finally:
+            self._thread_lock.release()
 
     @property
     def full(self) -> bool:
@@ -205,13 +209,13 @@ class TokenRowCache:
             raise ValueError(f"rows are {rows.dtype} {rows.shape}, not uint8 (n, {self._shape.row_bytes})")
         return np.ascontiguousarray(rows)
 
-    def _put_shared(self, batch: list[tuple[bytes, ChunkVersion, Rows]]) -> None:
+    def _put_shared(self, batch: list[Item]) -> None:
         """Write under the file lock; the file may have been replaced by another process, or be damaged."""
         fd = -1
         try:
             try:
                 fd = os.open(self._path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-                same = os.fstat(fd).st_ino == self._ring.inode and self._ring.bounds() is not None
+                same = os.fstat(fd).st_ino == self._ring.inode and self._ring.sound()
             except FileNotFoundError:
                 same = False
             if not same:
@@ -225,10 +229,9 @@ class TokenRowCache:
             if fd >= 0:
                 os.close(fd)
 
-    def _put(self, batch: list[tuple[bytes, ChunkVersion, Rows]], fd: int | None) -> None:
-        for digest, version, rows in batch:
-            if self._ring.put(digest, version, rows, fd):
-                self._last_length = max(len(rows), 1)
+    def _put(self, batch: list[Item], fd: int | None) -> None:
+        for at in range(0, len(batch), _AT_ONCE):
+            self._last_length = self._ring.put(batch[at : at + _AT_ONCE], fd) or self._last_length
 
     def _open(self) -> _Ring:
         if not hasattr(os, "posix_fallocate") or not _BOOT_ID.exists():
@@ -359,7 +362,6 @@ class _Ring:
         self._slab: Rows = slab.reshape(shape.capacity, shape.row_bytes)
         self.rows: Rows = self._slab.view()
         self.rows.flags.writeable = False
-        self._allocated = 0  # bytes of the slab that are known to be on disk
 
     @classmethod
     def of_file(cls, fd: int, wanted: _Shape, identity: bytes, boot: bytes) -> _Ring | None:
@@ -378,11 +380,12 @@ class _Ring:
         fcntl.flock(fd, fcntl.LOCK_SH)  # in use; the map holds it as long as it lives
         os.utime(fd)
         ring = cls(mmap.mmap(fd, size), shape, os.fstat(fd).st_ino)
-        return ring if ring.bounds() is not None else None
+        return ring if ring.sound() else None
 
     def write_header(self, identity: bytes, boot: bytes) -> None:
         self.seal(_CAPACITY, self.shape.capacity)
         self.seal(_HEAD, 0)
+        self.seal(_ALLOCATED, 0)
         self._words[:_HEADER_WORDS] = _header(self.shape, identity, boot)
 
     def seal(self, at: int, value: int) -> None:
@@ -393,6 +396,10 @@ class _Ring:
         word = int(self._words[at])
         value = word & _SEALED_MASK
         return value if word >> _SEALED_BITS == _check_bits(value) else None
+
+    def sound(self) -> bool:
+        """Whether the words that change are undamaged."""
+        return self.bounds() is not None and self._unseal(_ALLOCATED) is not None
 
     def bounds(self) -> tuple[int, int] | None:
         """(head, capacity), or None when they are damaged.
@@ -409,80 +416,90 @@ class _Ring:
 
     def find(self, keys: Words) -> Words:
         """A copy of the entry of each key, (n, 8); of the home slot where there is none."""
-        home = (keys[:, 1] % np.uint64(self.shape.n_slots)).astype(np.intp)
-        at = home + (self._table[home[:, None] + _OFFSETS, 0] == keys[:, :1]).argmax(axis=1)
-        return self._table[at]
+        home = self._home(keys)
+        return self._table[home + (self._table[home[:, None] + _OFFSETS, 0] == keys[:, :1]).argmax(axis=1)]
+
+    def _home(self, keys: Words) -> NDArray[np.intp]:
+        return (keys[:, 1] % np.uint64(self.shape.n_slots)).astype(np.intp)
 
     def live(self) -> Words:
         """A copy of all entries that hold."""
-        table = self._table.copy()
+        used = self._table[self._table[:, _CHECKSUM] != 0]
         bounds = self.bounds()
-        if bounds is None:
-            return table[:0]
-        return table[self._holds(table, *bounds)]
+        return used[:0] if bounds is None else used[_holds(used, *bounds)]
 
-    @staticmethod
-    def _holds(entries: Words, head: int, capacity: int) -> NDArray[np.bool_]:
-        starts, lengths = entries[:, _START].view(np.int64), entries[:, _LENGTH].view(np.int64)
-        good = _checksum(entries) == entries[:, _CHECKSUM]
-        held: NDArray[np.bool_] = good & (starts >= head - capacity) & (starts + lengths <= head)
-        return held
-
-    def put(self, digest: bytes, version: ChunkVersion, rows: Rows, fd: int | None) -> bool:
-        """Write one entry; False when it is held already, or too large, or the bounds are damaged."""
+    def put(self, batch: list[Item], fd: int | None) -> int:
+        """Write entries that are not held; the length of the last one that was written, 0 for none."""
         bounds = self.bounds()
-        if bounds is None:
-            return False
+        if bounds is None or not batch:
+            return 0
         head, capacity = bounds
-        n = len(rows)
-        entry = np.zeros((1, _ENTRY_BYTES // 8), dtype=np.uint64)
-        entry[0, _KEY] = np.frombuffer(digest, dtype=np.uint64)
-        entry[0, _VERSION] = np.array([version.seq_no, version.primary_term], dtype=np.int64).view(np.uint64)
-        home = int(entry[0, 1]) % self.shape.n_slots
-        window = self._table[home : home + _WINDOW]
-        holds = self._holds(window, head, capacity)
-        same = window[:, 0] == entry[0, 0]  # as ``find`` sees it
-        slot = int(same.argmax())
-        if same[slot] and holds[slot] and np.array_equal(window[slot, :_START], entry[0, :_START]):
-            return False
-        start, capacity = self._reserve(n, head, capacity, fd)
-        if start is None:
-            return False
-        position = start % max(capacity, 1)
-        self._slab[position : position + n] = rows
-        entry[0, _START], entry[0, _LENGTH], entry[0, _ROWS_CRC] = start, n, zlib.crc32(rows.data)
-        entry[0, _CHECKSUM] = _checksum(entry)[0]
-        if not same[slot]:
-            slot = int(window[:, _START].argmin()) if holds.all() else int(holds.argmin())
-        window[slot] = entry[0]
-        return True
+        entries = np.zeros((len(batch), _ENTRY_BYTES // 8), dtype=np.uint64)
+        entries[:, _KEY] = np.frombuffer(b"".join([digest for digest, _, _ in batch]), np.uint64).reshape(-1, 2)
+        versions = np.array([(version.seq_no, version.primary_term) for _, version, _ in batch], dtype=np.int64)
+        entries[:, _VERSION] = versions.view(np.uint64)
+        there = self.find(entries[:, _KEY])
+        held = (there[:, :_START] == entries[:, :_START]).all(axis=1) & _holds(there, head, capacity)
+        kept: list[tuple[int, int, int]] = []
+        for i in np.flatnonzero(~held).tolist():
+            n = len(batch[i][2])
+            start, capacity = self._reserve(n, head, capacity, fd)
+            if start is not None:
+                kept.append((i, start, n))
+                head = start + n
+        self.seal(_HEAD, head)
+        # What the rest of the batch has pushed out already is not written at all.
+        kept = [(i, start, n) for i, start, n in kept if start >= head - capacity]
+        for i, start, n in kept:
+            position, rows = start % max(capacity, 1), batch[i][2]
+            self._slab[position : position + n] = rows
+            entries[i, _START], entries[i, _LENGTH], entries[i, _ROWS_CRC] = start, n, zlib.crc32(rows.data)
+        self._enter(entries[[i for i, _, _ in kept]], head, capacity)
+        return kept[-1][2] if kept else 0
+
+    def _enter(self, entries: Words, head: int, capacity: int) -> None:
+        """Give each entry its sum and a slot: the one its key has, else one that is free, else the oldest."""
+        entries[:, _CHECKSUM] = _checksum(entries)
+        home = self._home(entries)
+        windows = self._table[home[:, None] + _OFFSETS]
+        same = windows[:, :, 0] == entries[:, :1]
+        holds = _holds(windows, head, capacity)
+        # False sorts first: the slot of the key, then those that do not hold, then the oldest.
+        order = np.lexsort((windows[:, :, _START], holds, ~same), axis=1)
+        slots = home[:, None] + order
+        own: dict[int, int] = {}
+        taken: set[int] = set()
+        for entry, key, choice in zip(entries, entries[:, 0].tolist(), slots.tolist(), strict=True):
+            slot = own.get(key, -1)
+            if slot < 0:
+                slot = next((at for at in choice if at not in taken), choice[0])
+            own[key] = slot
+            taken.add(slot)
+            self._table[slot] = entry
 
     def _reserve(self, n: int, head: int, capacity: int, fd: int | None) -> tuple[int | None, int]:
-        """Move the head over the next n rows; (their start, the capacity), the start None if there is no room."""
-        while True:
-            if n > capacity:
-                return None, capacity
+        """Where the next n rows go, and the capacity then; None when there is no room for them."""
+        while n <= capacity:
             position = head % capacity if capacity else 0
             # A document never wraps.
             start = head if position + n <= capacity else head + capacity - position
-            end = (start % capacity if capacity else 0) + n
-            if self._allocate(end, fd):
-                self.seal(_HEAD, start + n)
+            if self._allocate((start % capacity if capacity else 0) + n, fd):
                 return start, capacity
             # There is no room on the disk.
-            if head <= capacity and start == head:
+            if start == head == position:
                 # On the first lap row v stands at v, and still does when the capacity shrinks to what is there.
-                capacity = max(head, self._allocated // self.shape.row_bytes)
+                capacity = (self._unseal(_ALLOCATED) or 0) // self.shape.row_bytes
                 self.seal(_CAPACITY, capacity)
             elif position:
-                head += capacity - position  # rows before the end of a lap that were never written: leave them out
+                head += capacity - position  # the end of a lap that was never taken from the disk: left out
             else:
-                return None, capacity
+                break
+        return None, capacity
 
     def _allocate(self, end: int, fd: int | None) -> bool:
         """See that the first ``end`` rows are on disk: writing to a map of what is not there kills the process."""
         needed = end * self.shape.row_bytes
-        if fd is None or needed <= self._allocated:
+        if fd is None or needed <= (self._unseal(_ALLOCATED) or 0):
             return True
         step = min(-(-needed // _STEP_BYTES) * _STEP_BYTES, self.shape.slab_bytes)
         try:
@@ -491,8 +508,16 @@ class _Ring:
             if exc.errno not in _NO_ROOM:
                 raise
             return False
-        self._allocated = step
+        self.seal(_ALLOCATED, step)
         return True
+
+
+def _holds(entries: Words, head: int, capacity: int) -> NDArray[np.bool_]:
+    """Which of (..., 8) entries are whole and not overwritten."""
+    starts, lengths = entries[..., _START].astype(np.int64), entries[..., _LENGTH].astype(np.int64)
+    held: NDArray[np.bool_] = (starts >= head - capacity) & (starts + lengths <= head)
+    held &= _checksum(entries) == entries[..., _CHECKSUM]
+    return held
 
 
 def _digest(text: str) -> bytes:
@@ -518,13 +543,11 @@ def _header(shape: _Shape, identity: bytes, boot: bytes) -> Words:
 
 
 def _checksum(records: Words) -> Words:
-    """(n,) checksums of (n, k) words without their last. A change of one word always changes it."""
-    body = records[:, :-1]
-    odd = _ODD[: body.shape[1]]
-    mixed = (body + odd) * odd
+    """(...) checksums of (..., k) words without their last. A change of one word always changes it."""
+    odd = _ODD[: records.shape[-1] - 1]
+    mixed = (records[..., :-1] + odd) * odd
     mixed ^= mixed >> _SHIFT
-    total: Words = (mixed * odd).sum(axis=1, dtype=np.uint64)
-    return total
+    return np.asarray((mixed * odd).sum(axis=-1, dtype=np.uint64))
 
 
 def _check_bits(value: int) -> int:
