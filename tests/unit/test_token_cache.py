@@ -8,17 +8,19 @@ import os
 import resource
 import signal
 import time
+import zlib
 from collections.abc import Iterator
 from hashlib import blake2b
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pincite.adapters import token_cache
+from pincite.adapters import token_cache, token_ring
 from pincite.adapters.token_cache import TokenRowCache
 from pincite.domain.protocols import LocatedTokens
 from pincite.domain.types import ChunkVersion
@@ -36,7 +38,7 @@ def bytes_for(capacity: int, row_bytes: int = ROW) -> int:
     found = next(
         b
         for b in range(FIXED + capacity * row_bytes, FIXED + capacity * (row_bytes + 2) + 2)
-        if token_cache._Shape.of(row_bytes, b).capacity == capacity
+        if token_ring.Shape.of(row_bytes, b).capacity == capacity
     )
     return int(found)
 
@@ -230,7 +232,7 @@ def test_another_boot_starts_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     put(running, "a", V1, 4)
     boot_id = tmp_path / "boot_id"
     boot_id.write_text("11111111-2222-3333-4444-555555555555\n")
-    monkeypatch.setattr(token_cache, "_BOOT_ID", boot_id)
+    monkeypatch.setattr(token_ring, "BOOT_ID", boot_id)
     after = opened(tmp_path)
     assert get(after, a=V1) == {}
     put(after, "b", V1, 4)
@@ -247,7 +249,7 @@ def test_files_of_another_boot_are_removed_unless_in_use(tmp_path: Path, monkeyp
     (tmp_path / "other.cache").write_bytes(b"x")
     boot_id = tmp_path / "boot_id"
     boot_id.write_text("11111111-2222-3333-4444-555555555555\n")
-    monkeypatch.setattr(token_cache, "_BOOT_ID", boot_id)
+    monkeypatch.setattr(token_ring, "BOOT_ID", boot_id)
     opened(tmp_path, identity="new")
     assert {used._path.name, "other.cache"} < {path.name for path in tmp_path.iterdir()}
     assert not left._path.exists()
@@ -315,7 +317,7 @@ def test_a_flipped_byte_of_header_or_table_never_gives_a_wrong_row(tmp_path: Pat
     clean = path.read_bytes()
     ring = cache._ring
     used = [4096 + 64 * int(i) for i in np.flatnonzero(ring._table.any(axis=1))]
-    places = [*range(80), *range(512, 528), *(at + k for at in used for k in range(64))]
+    places = [*range(80), *range(512, 536), *(at + k for at in used for k in range(64))]
     rng = np.random.default_rng(1)
     with path.open("r+b", buffering=0) as file:
         for at in places:
@@ -331,7 +333,7 @@ def test_a_flipped_byte_of_header_or_table_never_gives_a_wrong_row(tmp_path: Pat
     assert read(cache.locate(wanted)) == before
 
 
-@pytest.mark.parametrize("at", [0, 8, 16, 24, 32, 40, 56, 72, 512, 519, 520, 527])
+@pytest.mark.parametrize("at", [0, 8, 16, 24, 32, 40, 56, 72, 512, 519, 520, 527, 528, 535])
 def test_a_damaged_header_is_replaced(tmp_path: Path, at: int) -> None:
     running, wanted = filled(tmp_path)
     path, inode = running._path, running._path.stat().st_ino
@@ -380,7 +382,7 @@ def test_rows_are_summed_where_stores_may_be_seen_out_of_order(
     put(cache, "a", V1, 4)
     put(cache, "b", V1, 4)
     put(cache, "none", V1, 0)
-    monkeypatch.setattr(token_cache, "_STORES_IN_ORDER", False)
+    monkeypatch.setattr(token_ring, "_STORES_IN_ORDER", False)
     assert set(get(cache, a=V1, b=V1, none=V1)) == {"a", "b", "none"}
     cache._ring._slab[5, 3] ^= 1
     assert set(get(cache, a=V1, b=V1, none=V1)) == {"a", "none"}
@@ -430,7 +432,7 @@ class Disk:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, code: int = errno.ENOSPC) -> None:
         self.room, self.code, self.asked = 1 << 40, code, 0
         monkeypatch.setattr(os, "posix_fallocate", self)
-        monkeypatch.setattr(token_cache, "_STEP_BYTES", MB)
+        monkeypatch.setattr(token_ring, "_STEP_BYTES", MB)
 
     def __call__(self, fd: int, offset: int, length: int) -> None:
         if offset + length > self.room:
@@ -459,6 +461,22 @@ def test_a_disk_that_fills_up_makes_the_cache_smaller(
     assert read(other.locate({"chunk 299": V1}))
 
 
+def test_the_end_of_a_lap_that_was_never_taken_from_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(monkeypatch)
+    cache = TokenRowCache(tmp_path, row_bytes=1000, max_bytes=3 * MB, identity="x")  # about 3,100 rows
+    sizes = {"a": 1500, "b": 1700, "c": 600, "d": 1000, "e": 1000}
+    for i, (name, n) in enumerate(sizes.items()):
+        if i == 2:  # a and b are written: rows 0 to 1,700, two steps
+            disk.room = 2 * MB + 4096 + 64 * 128
+        cache.put_many([(name, V1, rows_of(name, V1, n, 1000))])
+        found = read(cache.locate(dict.fromkeys(sizes, V1)))
+        assert name in found
+        assert found == {key: rows_of(key, V1, sizes[key], 1000).tobytes() for key in found}
+    assert disk.asked <= disk.room
+
+
 def test_a_full_disk_leaves_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = Disk(monkeypatch)
     disk.room = 1000
@@ -469,7 +487,7 @@ def test_a_full_disk_leaves_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_disk_is_taken_as_it_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(token_cache, "_STEP_BYTES", MB)
+    monkeypatch.setattr(token_ring, "_STEP_BYTES", MB)
     cache = TokenRowCache(tmp_path, row_bytes=100, max_bytes=64 * MB, identity="x")
     assert fill(cache, 15, 100) == [f"chunk {i}" for i in range(15)]
     status = cache._path.stat()
@@ -599,31 +617,92 @@ def test_a_lock_that_stays_held_does_not_hold_a_search_up(tmp_path: Path, monkey
     assert cache.reason is None
 
 
-@pytest.mark.parametrize("point", ["reserve", "rows", "entry"])
+class Killed(BaseException):
+    """Stands for a kill: the file is left as it is."""
+
+
+@pytest.mark.parametrize(
+    "point", ["before the head", "after the head", "first rows", "third rows", "entry", "torn"]
+)
 def test_a_writer_that_stops_between_its_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
     cache, wanted = filled(tmp_path)
     before = read(cache.locate(wanted))
     located = cache.locate(wanted)
-    ring = cache._ring
-    head, capacity = ring.bounds() or (0, 0)
-    # What ``put`` does, up to a point: 20 rows, of which the last ones are not written.
-    start, _ = ring._reserve(20, head, capacity, None)
-    assert start is not None
-    if point != "reserve":
-        ring._slab[start % capacity : start % capacity + 13] = 255
-    if point == "entry":
-        home = int(np.frombuffer(token_cache._digest("new"), np.uint64)[1]) % ring.shape.n_slots
-        slot = next(i for i in range(home, home + 16) if not ring._table[i].any())
-        ring._table[slot, :2] = np.frombuffer(token_cache._digest("new"), np.uint64)
-        ring._table[slot, 2:6] = 1, 1, start, 20
-    assert not located.valid()
-    after = read(cache.locate({**wanted, "new": V1}))
-    assert after.items() < before.items()
+    ring, summed = cache._ring, 0
+    new = {f"new {i}": V1 for i in range(4)}
+
+    def seal(at: int, value: int) -> None:
+        if point == "after the head":
+            token_ring.Ring._seal(ring, at, value)
+        raise Killed
+
+    def crc32(rows: memoryview) -> int:
+        nonlocal summed
+        summed += 1
+        if summed == (3 if point == "third rows" else 1):
+            raise Killed
+        return 0
+
+    def enter(entries: np.ndarray, head: int, capacity: int) -> None:
+        if point == "torn":
+            entries[:, 7] = token_ring._checksum(entries)
+            slots = ring._home(entries)
+            ring._table[slots, :5] = entries[:, :5]
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        if point.endswith("the head"):
+            patched.setattr(ring, "_seal", seal)
+        elif point.endswith("rows"):
+            patched.setattr(token_ring, "zlib", SimpleNamespace(crc32=crc32))
+            patched.setattr(token_ring, "_check_bits", lambda value: zlib.crc32(value.to_bytes(8, "little")) >> 12)
+        else:
+            patched.setattr(ring, "_enter", enter)
+        with pytest.raises(Killed):
+            cache.put_many([(name, version, rows_of(name, version, 6)) for name, version in new.items()])
+    assert located.valid() == (point == "before the head")
+    reader = opened(tmp_path, 40)
+    after = read(reader.locate({**wanted, **new}))
+    assert after == before if point == "before the head" else after.items() < before.items()
     assert_right(after, wanted)
-    put(cache, "new", V1, 7)
-    assert get(cache, new=V1) == {"new": rows_of("new", V1, 7).tobytes()}
+    cache.put_many([(name, version, rows_of(name, version, 6)) for name, version in new.items()])
+    assert read(reader.locate(new)) == {name: rows_of(name, V1, 6).tobytes() for name in new}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    capacity=st.integers(0, 60),
+    batches=st.lists(st.lists(st.tuples(st.integers(0, 90), st.integers(0, 2)), max_size=40), max_size=6),
+)
+def test_batches_of_any_size(
+    tmp_path_factory: pytest.TempPathFactory, capacity: int, batches: list[list[tuple[int, int]]]
+) -> None:
+    cache = opened(tmp_path_factory.mktemp("batches"), capacity)
+    for batch in batches:
+        items = [(f"chunk {i}", ChunkVersion(seq_no=seq_no, primary_term=1)) for i, seq_no in batch]
+        cache.put_many([(chunk_id, version, rows_of(chunk_id, version)) for chunk_id, version in items])
+        for seq_no in range(3):
+            wanted = {f"chunk {i}": ChunkVersion(seq_no=seq_no, primary_term=1) for i in range(91)}
+            found = read(cache.locate(wanted))
+            assert found == {c: rows_of(c, wanted[c]).tobytes() for c in found}
+
+
+def test_the_last_of_a_batch_that_is_larger_than_the_cache(tmp_path: Path) -> None:
+    cache = opened(tmp_path, 40)
+    items = [(f"chunk {i}", V1, rows_of(f"chunk {i}", V1, 4)) for i in range(1000)]
+    cache.put_many(items)
+    located = cache.locate({chunk_id: V1 for chunk_id, _, _ in items})
+    assert located.ids == tuple(f"chunk {i}" for i in range(990, 1000))
+    assert list(read(located).values()) == [rows.tobytes() for _, _, rows in items[990:]]
+
+
+def test_two_versions_of_a_chunk_in_a_batch(tmp_path: Path) -> None:
+    cache = opened(tmp_path)
+    cache.put_many([("a", version, rows_of("a", version, 3)) for version in [V1, V2, V1]])
+    assert get(cache, a=V2) == {"a": rows_of("a", V2, 3).tobytes()}
+    assert len(cache) == 1
 
 
 step = st.tuples(
