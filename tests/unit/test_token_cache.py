@@ -466,13 +466,14 @@ def test_the_end_of_a_lap_that_was_never_taken_from_the_disk(
 ) -> None:
     disk = Disk(monkeypatch)
     cache = TokenRowCache(tmp_path, row_bytes=1000, max_bytes=3 * MB, identity="x")  # about 3,100 rows
-    sizes = {"a": 1500, "b": 1700, "c": 600, "d": 1000, "e": 1000}
+    sizes = {"a": 1500, "b": 1640, "small": 60, "c": 450, "d": 1000, "e": 1000}
     for i, (name, n) in enumerate(sizes.items()):
-        if i == 2:  # a and b are written: rows 0 to 1,700, two steps
+        if i == 3:  # the second lap is at row 1,700; two steps are on disk, c would need the third
             disk.room = 2 * MB + 4096 + 64 * 128
         cache.put_many([(name, V1, rows_of(name, V1, n, 1000))])
         found = read(cache.locate(dict.fromkeys(sizes, V1)))
         assert name in found
+        assert ("small" in found) == (2 <= i <= 4)
         assert found == {key: rows_of(key, V1, sizes[key], 1000).tobytes() for key in found}
     assert disk.asked <= disk.room
 
