@@ -18,7 +18,7 @@ _ROWS = types.Array(types.uint8, 2, "A", readonly=True)
 def _score(  # noqa: PLR0912, PLR0915, PLR0917 - one loop: calls would cost registers
     query: Any, n_query: int, rows: Any, starts: Any, lengths: Any, first: int, last: int,
     centroids: Any, table: Any, out: Any,
-) -> int:  # fmt: skip
+) -> Any:  # fmt: skip
     """Scores documents first..last into ``out``; -1, or the centroid number that does not exist.
 
     ``query`` has a multiple of 4 rows (zeros at the end). The caller has checked starts and lengths.
