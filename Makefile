@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PY := .venv/bin/python
 
-.PHONY: help setup demo test lint format plugin bench-refusal bench-fusion bench-encode clean
+.PHONY: help setup demo test lint format plugin bench-refusal bench-fusion bench-encode bench-maxsim clean
 
 help: ## This list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -39,6 +39,10 @@ bench-fusion: ## What each leg, their fusion and MaxSim find
 bench-encode: ## Encoding speed and accuracy beside plain sentence-transformers
 	@scripts/setup.sh demo
 	@$(PY) -m pincite.evals.encode
+
+bench-maxsim: ## MaxSim over residual codes beside numpy and torch, two threads
+	@scripts/setup.sh demo
+	@OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 $(PY) -m pincite.evals.maxsim
 
 clean: ## Remove what was built here (not the cluster's data)
 	@rm -rf plugin/target build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

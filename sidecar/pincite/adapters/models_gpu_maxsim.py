@@ -1,15 +1,16 @@
-"""MaxSim over residual codes with torch, for a CUDA device. The same contract as the CPU's kernel."""
+"""MaxSim over residual codes with torch: codes go to the device, decoding and products happen there."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pincite.domain.codec import Codec
-from pincite.kernels.maxsim_codes import byte_weights, check_call
+from pincite.kernels.maxsim_codes import check_ranges
+from pincite.kernels.reference import unpack_codes
 
 if TYPE_CHECKING:
+    from pincite.domain.codec import Codec
     from pincite.domain.protocols import ByteArray, FloatArray, IntArray
 
 
@@ -23,42 +24,61 @@ def cuda_available() -> bool:
 
 
 class TorchScorer:
-    """Scores rows of one residual codec on a torch device; sums in float32.
+    """``MaxSimScorer`` for ``rc`` rows of one codec. Products are float32, never TF32 by our doing.
 
     Args:
-        codec: The codec; its centroids are kept on the device.
-        device: ``cuda``, or ``cpu`` for tests.
+        codec: Whose rows are scored; its centroids stay on the device.
+        device: ``cuda`` or ``cpu``.
+
+    Raises:
+        ValueError: the codec holds a value that is not finite.
     """
 
-    def __init__(self, codec: Codec, *, device: str) -> None:
+    def __init__(self, codec: Codec, device: str) -> None:
         import torch
 
-        self._torch: Any = torch
-        self._codec, self._device = codec, device
-        self._centroids = torch.from_numpy(np.ascontiguousarray(codec.centroids)).to(device)
-        self._table = torch.from_numpy(byte_weights(codec)).to(device)
+        if not (np.isfinite(codec.centroids).all() and np.isfinite(codec.bucket_weights).all()):
+            raise ValueError("the codec holds a value that is not finite")
+        every_byte = np.arange(256, dtype=np.uint8)[:, None]
+        table = np.asarray(codec.bucket_weights, dtype=np.float32)[unpack_codes(every_byte, codec.nbits)]
+        self._dim = codec.dim
+        self._row_bytes = codec.format.row_bytes
+        self._device = torch.device(device)
+        self._centroids = torch.tensor(np.asarray(codec.centroids, dtype=np.float32), device=self._device)
+        self._table = torch.tensor(table, device=self._device)
 
     def score(self, query: FloatArray, rows: ByteArray, starts: IntArray, lengths: IntArray) -> FloatArray:
-        """(n_documents,) float32; see ``MaxSimScorer``. The documents' rows are copied to the device once."""
-        torch, form = self._torch, self._codec.format
-        check_call(query, rows, starts, lengths, dim=form.dim, row_bytes=form.row_bytes)
-        out = np.zeros(len(starts), dtype=np.float32)
-        filled = np.flatnonzero(lengths)
-        if not len(query) or not len(filled):
+        """(n_documents,) float32 scores; see ``MaxSimScorer``. Only the documents' rows are copied.
+
+        Raises:
+            ValueError: dimensions differ, a document lies outside of the rows, a row names no centroid, or
+                the query is not finite.
+        """
+        import torch
+
+        rows = np.asarray(rows)
+        first, count = check_ranges(query, rows, starts, lengths, dim=self._dim, row_bytes=self._row_bytes)
+        out = np.zeros(len(first), dtype=np.float32)
+        n = int(count.sum())
+        if n == 0 or len(query) == 0:
             return out
-        gathered = np.concatenate([rows[starts[i] : starts[i] + lengths[i]] for i in filled])
+        owner = np.repeat(np.arange(len(first)), count)
+        begins = np.cumsum(count) - count
+        gathered = rows[np.arange(n) - begins[owner] + first[owner]]
         numbers = np.ascontiguousarray(gathered[:, :4]).view("<u4")[:, 0].astype(np.int64)
-        if int(numbers.max()) >= len(self._codec.centroids):
-            raise ValueError(f"a row names a centroid that the codec's {len(self._codec.centroids)} lack")
+        if int(numbers.max()) >= len(self._centroids):
+            raise ValueError(f"a row names centroid {numbers.max()} of {len(self._centroids)}")
         with torch.inference_mode():
-            packed = torch.from_numpy(np.ascontiguousarray(gathered[:, 4:])).to(self._device)
-            decoded = self._table[packed.long()].reshape(len(gathered), form.dim)
-            decoded += self._centroids[torch.from_numpy(numbers).to(self._device)]
-            decoded /= decoded.norm(dim=1, keepdim=True).clamp_min(1e-12)
-            products = decoded @ torch.from_numpy(np.ascontiguousarray(query, dtype=np.float32)).to(self._device).T
-            owner = np.repeat(np.arange(len(filled)), lengths[filled])
+            codes = torch.from_numpy(np.ascontiguousarray(gathered[:, 4:])).to(self._device).int()
+            vectors = self._centroids[torch.from_numpy(numbers).to(self._device)]
+            vectors += self._table[codes].reshape(n, self._dim)
+            norms = torch.linalg.vector_norm(vectors, dim=1, keepdim=True, dtype=torch.float64)
+            vectors /= torch.where(norms > 0, norms, 1.0).float()
+            asked = torch.tensor(np.asarray(query, dtype=np.float32), device=self._device)
+            products = vectors @ asked.T
+            best = torch.full((len(first), len(query)), -torch.inf, device=self._device)
             index = torch.from_numpy(owner).to(self._device)[:, None].expand_as(products)
-            best = torch.full((len(filled), len(query)), -torch.inf, device=self._device)
-            best = best.scatter_reduce(0, index, products, reduce="amax")
-            out[filled] = best.sum(dim=1).cpu().numpy()
+            best.scatter_reduce_(0, index, products, "amax")
+            scores = best.sum(dim=1).cpu().numpy()
+        out[count > 0] = scores[count > 0]
         return out

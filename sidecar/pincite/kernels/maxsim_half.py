@@ -1,4 +1,4 @@
-"""MaxSim over half-precision rows (format ``f16-<dim>``), with numpy. Parity with ``reference.py`` to 1e-4."""
+"""MaxSim over rows of half-precision numbers, with numpy. Parity with ``reference.py``: 1e-5 relative."""
 
 from __future__ import annotations
 
@@ -6,28 +6,40 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pincite.kernels.maxsim import maxsim_many
-from pincite.kernels.maxsim_codes import check_call
+from pincite.kernels.maxsim_codes import check_ranges
 
 if TYPE_CHECKING:
     from pincite.domain.protocols import ByteArray, FloatArray, IntArray
 
 
 class HalfScorer:
-    """Scores rows that are vectors already.
+    """``MaxSimScorer`` for ``f16-<dim>`` rows. Safe for concurrent callers.
 
     Args:
-        dim: Dimensions of a row.
+        dim: Dimensions of a token vector.
     """
 
     def __init__(self, dim: int) -> None:
         self._dim = dim
 
     def score(self, query: FloatArray, rows: ByteArray, starts: IntArray, lengths: IntArray) -> FloatArray:
-        """(n_documents,) float32; see ``MaxSimScorer``."""
-        check_call(query, rows, starts, lengths, dim=self._dim, row_bytes=2 * self._dim)
-        documents = [
-            np.ascontiguousarray(rows[start : start + length]).view("<f2").reshape(-1, self._dim)
-            for start, length in zip(starts, lengths, strict=True)
-        ]
-        return np.array(maxsim_many(query, documents), dtype=np.float32)
+        """(n_documents,) float32 scores; see ``MaxSimScorer``. One document at a time becomes float32.
+
+        Raises:
+            ValueError: dimensions differ, a document lies outside of the rows, or a value is not finite.
+        """
+        rows = np.asarray(rows)
+        first, count = check_ranges(query, rows, starts, lengths, dim=self._dim, row_bytes=2 * self._dim)
+        out = np.zeros(len(first), dtype=np.float32)
+        if len(query) == 0:
+            return out
+        query = np.asarray(query, dtype=np.float32)
+        for i, (start, length) in enumerate(zip(first.tolist(), count.tolist(), strict=True)):
+            if length == 0:
+                continue
+            # A copy of one document: rows may have strides that no view as halves allows.
+            document = np.ascontiguousarray(rows[start : start + length]).view("<f2").astype(np.float32)
+            if not np.isfinite(document).all():
+                raise ValueError("a token row holds a value that is not finite")
+            out[i] = (query @ document.T).max(axis=1).sum(dtype=np.float32)
+        return out
