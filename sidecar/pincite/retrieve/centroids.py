@@ -1,0 +1,122 @@
+"""The centroid leg: PLAID's centroid interaction as an ordinary query (Santhanam et al. 2022; design.md §3).
+
+A chunk's distinct centroid numbers are terms of its keyword field ``centroids`` (encode/batches.py). For each
+query token a ``dis_max`` takes the best of the token's nearest centroids that the chunk holds, each worth its
+product with the token; the ``bool`` sums over the tokens. That is MaxSim with every document token replaced by
+its centroid, computed by the cluster itself, shard by shard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pincite.retrieve.legs import leg_body
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pincite.domain.protocols import FloatArray
+
+FIELD = "centroids"
+NPROBE = 4
+#: Lucene takes 1,024 clauses a query; what is left over is for filters.
+MAX_CLAUSES = 1_000
+
+
+def centroid_body(
+    query: FloatArray,
+    centroids: FloatArray,
+    filter_clauses: Sequence[Mapping[str, Any]],
+    size: int,
+    *,
+    nprobe: int = NPROBE,
+) -> dict[str, Any]:
+    """The centroid leg as a search body; the filter is inside it.
+
+    Args:
+        query: (n_query_tokens, dim) float32, projected and L2-normalised.
+        centroids: (n_centroids, dim) float32, rows L2-normalised: the codec's.
+        filter_clauses: All must hold.
+        size: Hits.
+        nprobe: Centroids a query token, at most.
+
+    Raises:
+        ValueError: as ``centroid_query``.
+    """
+    found = centroid_query(query, centroids, nprobe=nprobe)
+    if filter_clauses and "bool" in found:
+        found["bool"]["filter"] = list(filter_clauses)
+    return leg_body(found, size)
+
+
+def centroid_query(query: FloatArray, centroids: FloatArray, *, nprobe: int = NPROBE) -> dict[str, Any]:
+    """The centroid leg as a bare query.
+
+    A chunk's score is the sum over query tokens of the largest product among the token's ``nprobe`` nearest
+    centroids that the chunk holds; a token none of whose centroids it holds adds nothing, and products that
+    are not above 0 are left out. Equal query tokens become one whose products count as often.
+
+    The query has at most ``MAX_CLAUSES`` term clauses. When there would be more, ``nprobe`` is lowered for all
+    tokens alike; when one centroid a token is still too many, the query tokens that tell chunks apart least are
+    dropped: those whose products with all centroids have the least standard deviation. Cost: one
+    (n_query_tokens, n_centroids) matrix product.
+
+    Args:
+        query: (n_query_tokens, dim) float32, projected and L2-normalised.
+        centroids: (n_centroids, dim) float32, rows L2-normalised.
+        nprobe: Centroids a query token, at most.
+
+    Returns:
+        A ``bool`` of ``dis_max`` clauses; ``match_none`` when there is nothing to search.
+
+    Raises:
+        ValueError: dimensions differ, a value is not finite, or ``nprobe`` is below 1.
+    """
+    if nprobe < 1:
+        raise ValueError(f"nprobe is {nprobe}; it must be at least 1")
+    if query.ndim != 2 or centroids.ndim != 2 or query.shape[1] != centroids.shape[1]:
+        raise ValueError(f"query {query.shape} and centroids {centroids.shape} do not go together")
+    if not np.isfinite(query).all():
+        raise ValueError("query vectors hold a value that is not finite")
+    should = [
+        {"dis_max": {"tie_breaker": 0.0, "queries": [_term(number, boost) for number, boost in probes]}}
+        for probes in _probes(query, centroids, nprobe)
+    ]
+    if not should:
+        return {"match_none": {}}
+    # Beside a filter, a bool's should clauses are optional unless this says otherwise.
+    return {"bool": {"should": should, "minimum_should_match": 1}}
+
+
+def _probes(query: FloatArray, centroids: FloatArray, nprobe: int) -> list[list[tuple[int, float]]]:
+    """For each distinct query token its centroids and their boosts, best first; tokens without any left out."""
+    if not len(query) or not len(centroids):
+        return []
+    tokens, counts = _distinct(query)
+    products = tokens @ centroids.T
+    if len(tokens) > MAX_CLAUSES:
+        kept = np.sort(np.argsort(-products.std(axis=1), kind="stable")[:MAX_CLAUSES])
+        products, counts = products[kept], counts[kept]
+    width = min(nprobe, MAX_CLAUSES // len(products), len(centroids))
+    nearest = np.argpartition(-products, width - 1, axis=1)[:, :width]
+    found = []
+    for row, numbers, count in zip(products, nearest, counts, strict=True):
+        best = sorted((int(number) for number in numbers if row[number] > 0), key=lambda i: (-row[i], i))
+        probes = [(number, float(row[number]) * int(count)) for number in best]
+        if probes:
+            found.append(probes)
+    return found
+
+
+def _distinct(query: FloatArray) -> tuple[FloatArray, NDArray[np.int64]]:
+    """The distinct rows in the order of their first occurrence, and how often each occurs."""
+    _, first, counts = np.unique(query, axis=0, return_index=True, return_counts=True)
+    order = np.argsort(first)
+    return query[first[order]], counts[order]
+
+
+def _term(number: int, boost: float) -> dict[str, Any]:
+    return {"constant_score": {"filter": {"term": {FIELD: str(number)}}, "boost": boost}}
