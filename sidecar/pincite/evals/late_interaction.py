@@ -80,7 +80,7 @@ def contracts() -> tuple[list[Chunk], list[tuple[str, str, list[tuple[int, int]]
         (item["question"], item["file"], [tuple(span) for quote in item["quotes"] for span in quote["spans"]])
         for item in items
     ]
-    return chunks, questions  # type: ignore[return-value]
+    return chunks, questions
 
 
 def _cut(file_name: str, text: str) -> Iterable[Chunk]:
@@ -232,10 +232,10 @@ def theirs_body(query: Query) -> dict[str, Any]:
     }
 
 
-def timed(search: Callable[[], Any]) -> tuple[float, list[str], Any]:
+def timed(search: Callable[[Query], Any], query: Query) -> tuple[float, list[str], Any]:
     """Milliseconds of a search, its hits, its response."""
     began = time.perf_counter()
-    reply = search()
+    reply = search(query)
     return (time.perf_counter() - began) * 1e3, [hit["_id"] for hit in reply["hits"]["hits"]], reply
 
 
@@ -325,7 +325,7 @@ def measure(app: Services, stack: BenchStack, queries: list[Query], floats: Mapp
                 )["hits"]["hits"]
             ]
             exact = float_order(query, candidates, floats)
-            _, found, reply = timed(lambda query=query: ours(query))
+            _, found, reply = timed(ours, query)
             if reply["ext"]["pincite"]["status"] != "applied":
                 raise RuntimeError(reply["ext"]["pincite"])
             ndcgs.append((ndcg10(found, query.gold), ndcg10(exact, query.gold)))
@@ -334,13 +334,13 @@ def measure(app: Services, stack: BenchStack, queries: list[Query], floats: Mapp
                 overlaps.append((ours_overlap, math.nan))
                 continue
             for _ in range(_REPEATS_OURS):
-                ms, _, reply = timed(lambda query=query: ours(query))
+                ms, _, reply = timed(ours, query)
                 ours_ms.append(ms)
                 for stage in reply["ext"]["pincite"]["stages"]:
                     stages.setdefault(stage["name"], []).append(stage["took_ms"])
             engine: list[str] = []
             for _ in range(_REPEATS_THEIRS):
-                ms, engine, _ = timed(lambda query=query: theirs(query))
+                ms, engine, _ = timed(theirs, query)
                 theirs_ms.append(ms)
             overlaps.append((ours_overlap, len(set(engine) & set(exact[:_TOP])) / _TOP))
             say(f"  {n + 1}/{_N_TIMED}: ours {ours_ms[-1]:.0f} ms, theirs {theirs_ms[-1]:.0f} ms")

@@ -204,11 +204,10 @@ class CodecFlow:
         for source_id in sorted({*self._migration.source_ids(old), *self._migration.source_ids(new)}):
             there, here = source.chunk_stamps(source_id), target.chunk_stamps(source_id)
             late = {key for key in there if key not in here}
-            if late:
-                # A source that was taken in anew after the switch has no use for its old version's chunks.
-                current = source.current_versions([source_id]).get(source_id)
-                late &= {doc["chunk_id"] for doc in source.chunk_documents(source_id) if _version(doc) == current}
-                n_written += self._write(source_id, late, source, target, coder, model)
+            # A source that was taken in anew after the switch has no use for its old version's chunks.
+            current = source.current_versions([source_id]).get(source_id) if late else None
+            late_documents = [doc for doc in _those(source, source_id, late) if _version(doc) == current]
+            n_written += self._write(late_documents, target, coder, model)
             gone = {key for key in here if key not in there}
             if gone:
                 target.delete_chunks(

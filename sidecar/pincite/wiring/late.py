@@ -79,7 +79,13 @@ class LateInteraction:
         return LateParts(
             model=model,
             coder=coder,
-            store=StoredTokens(self._indices, cache, coder.format, codec_id=model.codec_id, codec=coder.codec),
+            store=StoredTokens(
+                self._indices,
+                cache,
+                coder.format,
+                codec_id=model.codec_id,
+                n_centroids=None if coder.codec is None else len(coder.codec.centroids),
+            ),
             scorer=load_scorer(coder, self._device),
         )
 

@@ -93,6 +93,7 @@ class Services:
             reranker=self._reranker,
             config=FusionConfig(weight_knn=r.weight_knn, weight_maxsim=r.weight_maxsim, method=r.fusion),
             k1=r.k1,
+            nprobe=r.nprobe if r.centroids else 0,
         )
 
     @cached_property
@@ -280,6 +281,11 @@ class Services:
         ).show(citation, context_chars=context_chars)
 
     # -- the sidecar's -----------------------------------------------------------------------------
+
+    def hook_legs(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The legs that the hook is to search for."""
+        self._require_index()
+        return self._hook.legs(request)
 
     def hook_rerank(self, request: dict[str, Any]) -> dict[str, Any]:
         """Rerank the hook's candidates."""
