@@ -59,9 +59,9 @@ def test_the_filter_is_inside_and_the_leg_fetches_no_source() -> None:
     where = [{"term": {"provenance.case_id": "c"}}]
     body = leg.centroid_body(tokens((1, 0)), CENTROIDS, where, 7)
     assert body["query"]["bool"]["filter"] == where
-    assert body["query"]["bool"]["minimum_should_match"] == 1
+    assert body["query"]["bool"]["must"] == [leg.centroid_query(tokens((1, 0)), CENTROIDS)]
     assert (body["size"], body["_source"], body["seq_no_primary_term"]) == (7, False, True)
-    assert "filter" not in leg.centroid_body(tokens((1, 0)), CENTROIDS, [], 7)["query"]["bool"]
+    assert leg.centroid_body(tokens((1, 0)), CENTROIDS, [], 7)["query"]["bool"]["filter"] == []
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_the_filter_is_inside_and_the_leg_fetches_no_source() -> None:
 def test_nothing_to_search_matches_nothing(query: np.ndarray, centroids: np.ndarray) -> None:
     assert leg.centroid_query(query, centroids) == {"match_none": {}}
     where = [{"term": {"lang": "en"}}]
-    assert leg.centroid_body(query, centroids, where, 5)["query"] == {"match_none": {}}
+    assert leg.centroid_body(query, centroids, where, 5)["query"]["bool"]["must"] == [{"match_none": {}}]
 
 
 def random_unit(n: int, dim: int, seed: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pincite.retrieve.legs import leg_body
+from pincite.retrieve.legs import filtered_body
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,10 +46,7 @@ def centroid_body(
     Raises:
         ValueError: as ``centroid_query``.
     """
-    found = centroid_query(query, centroids, nprobe=nprobe)
-    if filter_clauses and "bool" in found:
-        found["bool"]["filter"] = list(filter_clauses)
-    return leg_body(found, size)
+    return filtered_body(centroid_query(query, centroids, nprobe=nprobe), filter_clauses, size)
 
 
 def centroid_query(query: FloatArray, centroids: FloatArray, *, nprobe: int = NPROBE) -> dict[str, Any]:
@@ -87,7 +84,7 @@ def centroid_query(query: FloatArray, centroids: FloatArray, *, nprobe: int = NP
     ]
     if not should:
         return {"match_none": {}}
-    # Beside a filter, a bool's should clauses are optional unless this says otherwise.
+    # In a filter context, or beside a filter, should clauses are optional unless this says otherwise.
     return {"bool": {"should": should, "minimum_should_match": 1}}
 
 

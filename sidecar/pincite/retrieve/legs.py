@@ -41,7 +41,7 @@ def bm25_body(query: str, filter_clauses: Sequence[Mapping[str, Any]], size: int
     matched by bigrams, everything else by its words and their stems.
     """
     fields = ["text.cjk", "title.cjk^0.5"] if has_han(query) else ["text", "text.en", "title.en"]
-    return leg_body(
+    return _body(
         {
             "bool": {
                 "must": [{"multi_match": {"query": query, "fields": fields, "type": "most_fields"}}],
@@ -57,7 +57,7 @@ def knn_body(vector: FloatArray, filter_clauses: Sequence[Mapping[str, Any]], si
     leg: dict[str, Any] = {"vector": [float(x) for x in vector], "k": size}
     if filter_clauses:
         leg["filter"] = {"bool": {"filter": list(filter_clauses)}}
-    return leg_body({"knn": {"vector": leg}}, size)
+    return _body({"knn": {"vector": leg}}, size)
 
 
 def filtered_body(query: dict[str, Any], filter_clauses: Sequence[Mapping[str, Any]], size: int) -> dict[str, Any]:
@@ -107,6 +107,5 @@ def scored(response: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, Chu
     return scores, versions
 
 
-def leg_body(query: dict[str, Any], size: int) -> dict[str, Any]:
-    """A leg's search: ids, scores and versions, no sources."""
+def _body(query: dict[str, Any], size: int) -> dict[str, Any]:
     return {"size": size, "_source": False, "seq_no_primary_term": True, "query": query}
