@@ -13,7 +13,7 @@ from live import Node, http
 from pincite.domain.codec import CENTROID_BYTES, Codec
 from pincite.encode.batches import centroid_terms
 from pincite.encode.token_rows import CodecCoder
-from pincite.retrieve.centroids import centroid_body
+from pincite.retrieve.centroids import IMPUTED, centroid_body
 
 DIM, N_CENTROIDS, N_CHUNKS = 16, 96, 400
 CASE_A = [{"term": {"provenance.case_id": "a"}}]
@@ -95,8 +95,9 @@ def expected(query: np.ndarray, centroids: np.ndarray, held: np.ndarray, nprobe:
         total = 0.0
         for token in query:
             products = centroids @ token
-            probed = np.argsort(-products)[:nprobe]
-            total += max([0.0, *(float(products[c]) for c in probed if chunk[c])])
+            nearest = np.argsort(-products)
+            imputed = IMPUTED * max(float(products[nearest[nprobe]]), 0.0)
+            total += max([0.0, *(float(products[c]) - imputed for c in nearest[:nprobe] if chunk[c])])
         if total > 0:
             found[number] = total
     return found

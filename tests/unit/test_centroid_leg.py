@@ -31,14 +31,30 @@ def tokens(*rows: tuple[float, float]) -> np.ndarray:
     return np.array(rows, dtype=np.float32)
 
 
-def test_boosts_are_the_products_of_the_nearest_centroids() -> None:
+def test_boosts_are_the_products_of_the_nearest_centroids_less_what_is_imputed() -> None:
     query = leg.centroid_query(tokens((1, 0), (0.8, 0.6)), CENTROIDS, nprobe=2)
     assert query["bool"]["minimum_should_match"] == 1
     first, second = probes(query)
     assert [t for t, _ in first] == ["0", "3"]
+    # The first token's next product is 0, the second one's 0.6, of which 0.8 is imputed.
     assert [b for _, b in first] == pytest.approx([1.0, 0.6])
     assert [t for t, _ in second] == ["3", "0"]
-    assert [b for _, b in second] == pytest.approx([0.96, 0.8])
+    assert [b for _, b in second] == pytest.approx([0.96 - 0.48, 0.8 - 0.48])
+
+
+def test_score_and_imputed_sum_are_the_approximate_maxsim() -> None:
+    query = tokens((1, 0), (0.8, 0.6), (0.8, 0.6))
+    assert leg.imputed_sum(query, CENTROIDS, nprobe=2) == pytest.approx(2 * 0.48)
+    best = sum(group[0][1] for group in probes(leg.centroid_query(query, CENTROIDS, nprobe=2)))
+    assert best + 2 * 0.48 == pytest.approx(float((query @ CENTROIDS.T).max(axis=1).sum()))
+    assert leg.imputed_sum(query, CENTROIDS, nprobe=4) == 0.0
+    assert leg.imputed_sum(query[:0], CENTROIDS) == 0.0
+
+
+def test_whatever_is_imputed_every_product_above_zero_stays_a_clause() -> None:
+    twins = np.concatenate([CENTROIDS[:1]] * 3)
+    (group,) = probes(leg.centroid_query(tokens((1, 0)), twins, nprobe=2))
+    assert [b for _, b in group] == pytest.approx([0.2, 0.2])
 
 
 def test_products_that_are_not_above_zero_are_left_out() -> None:
@@ -51,8 +67,8 @@ def test_products_that_are_not_above_zero_are_left_out() -> None:
 def test_equal_tokens_become_one_that_counts_as_often() -> None:
     query = leg.centroid_query(tokens((0, 1), (1, 0), (0, 1), (0, 1)), CENTROIDS, nprobe=1)
     first, second = probes(query)
-    assert first == [("1", pytest.approx(3.0))]
-    assert second == [("0", pytest.approx(1.0))]
+    assert first == [("1", pytest.approx(3 * (1 - 0.8 * 0.8)))]
+    assert second == [("0", pytest.approx(1 - 0.8 * 0.6))]
 
 
 def test_the_filter_is_inside_and_the_leg_fetches_no_source() -> None:

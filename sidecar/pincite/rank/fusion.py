@@ -98,6 +98,7 @@ def first_stage(
         order: Every id, in the order that breaks ties.
         config: Weights and bounds.
         centroids: Raw scores of the centroid leg, sums over the query's tokens; None when it did not run.
+            With a weight they should be MaxSim's approximation (retrieve/centroids.py, ``imputed_sum``).
         n_query_tokens: Tokens of the query; min–max needs them where the centroid leg's score counts.
 
     Raises:
