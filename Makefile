@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PY := .venv/bin/python
 
-.PHONY: help setup demo test lint format plugin bench-refusal bench-fusion bench-encode bench-maxsim clean
+.PHONY: help setup demo test lint format plugin bench-refusal bench-fusion bench-encode bench-first-stage clean
 
 help: ## This list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -40,9 +40,9 @@ bench-encode: ## Encoding speed and accuracy beside plain sentence-transformers
 	@scripts/setup.sh demo
 	@$(PY) -m pincite.evals.encode
 
-bench-maxsim: ## MaxSim over residual codes beside numpy and torch, two threads
+bench-first-stage: ## Recall and speed of centroids, BM25, k-NN and their fusion (CHUNKS=20000)
 	@scripts/setup.sh demo
-	@OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 $(PY) -m pincite.evals.maxsim
+	@$(PY) -m pincite.evals.first_stage
 
 clean: ## Remove what was built here (not the cluster's data)
 	@rm -rf plugin/target build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -54,6 +54,76 @@ def test_an_empty_semantic_leg_is_not_a_missing_one() -> None:
     assert fused["a"] == pytest.approx(0.35)
 
 
+CENTROIDS = {"late": 3.2, "lex": 0.4}
+
+
+def test_the_centroid_leg_brings_candidates_and_by_default_no_score() -> None:
+    order = ["lex", "sem", "late"]
+    without = fusion.first_stage({"lex": 8.0}, {"sem": 0.9}, order, FusionConfig())
+    fused = fusion.first_stage({"lex": 8.0}, {"sem": 0.9}, order, FusionConfig(), centroids=CENTROIDS)
+    assert fused == without
+    assert fused["late"] == 0.0
+
+
+def test_a_weighted_centroid_leg_takes_its_share_of_the_others() -> None:
+    config = FusionConfig(
+        weight_knn=0.65,
+        weight_centroids=0.3,
+        bm25=BOUNDS,
+        knn=Bounds(low=0.5, floor=0.9),
+        maxsim=Bounds(low=0.2, floor=0.6),
+    )
+    order = ["lex", "sem", "late"]
+    fused = fusion.first_stage(
+        {"lex": 8.0}, {"sem": 0.9}, order, config, centroids={"late": 0.8, "lex": 0.4}, n_query_tokens=2
+    )
+    # Means 0.4 and 0.2 within [0.2, 0.6].
+    assert fused == pytest.approx({"lex": 0.7 * 0.35, "sem": 0.7 * 0.65, "late": 0.3 * 0.5})
+    # Without a semantic leg the lexical one has all that the centroid leg leaves.
+    fused = fusion.first_stage({"lex": 8.0}, None, order, config, centroids={"late": 1.2}, n_query_tokens=2)
+    assert fused == pytest.approx({"lex": 0.7, "sem": 0.0, "late": 0.3})
+
+
+@pytest.mark.parametrize("method", ["minmax", "rrf"])
+@pytest.mark.parametrize("bm25", [None, {}])
+def test_alone_the_centroid_leg_is_the_first_stage(bm25: dict[str, float] | None, method: str) -> None:
+    # 0.02 a token is below MaxSim's lower bound, and yet before 0.01.
+    centroids = {"a": 0.01, "b": 1.2, "c": 0.02, "d": 0.9}
+    fused = fusion.first_stage(
+        bm25, None, list("abcd"), FusionConfig(method=method), centroids=centroids, n_query_tokens=1
+    )
+    assert fusion.ranked(fused) == ["b", "d", "c", "a"]
+    assert fused["a"] > 0.0
+
+
+def test_a_lone_weak_hit_of_the_centroid_leg_is_not_one() -> None:
+    config = FusionConfig(maxsim=Bounds(low=0.2, floor=0.6))
+    assert fusion.first_stage(None, None, ["a"], config, centroids={"a": 0.6}, n_query_tokens=4) == {"a": 0.25}
+
+
+def test_a_missing_lexical_leg_leaves_the_semantic_one_all_the_weight() -> None:
+    config = FusionConfig(knn=Bounds(low=0.5, floor=0.9))
+    assert fusion.first_stage(None, {"a": 0.9}, ["a"], config) == pytest.approx({"a": 1.0})
+    assert fusion.first_stage(None, None, ["a"], config) == {"a": 0.0}
+
+
+@pytest.mark.parametrize("n", [None, 0])
+def test_a_centroid_score_that_counts_needs_the_number_of_tokens(n: int | None) -> None:
+    weighted = FusionConfig(weight_centroids=0.2)
+    for bm25, config in (({"a": 1.0}, weighted), ({}, FusionConfig())):
+        with pytest.raises(ValueError, match="n_query_tokens"):
+            fusion.first_stage(bm25, None, ["a"], config, centroids={"a": 1.0}, n_query_tokens=n)
+    # A leg that ran and found nothing needs none.
+    assert fusion.first_stage({"a": 8.0}, None, ["a"], weighted, centroids={}) == {"a": pytest.approx(0.8)}
+
+
+def test_rrf_counts_the_centroid_leg_when_it_ran() -> None:
+    config = FusionConfig(method="rrf")
+    fused = fusion.first_stage({"a": 9.0}, {"b": 0.8}, ["a", "b"], config, centroids={"b": 2.0, "a": 1.0})
+    assert fused["a"] == pytest.approx((1 / 61 + 1 / 62) / (3 / 61))
+    assert fused["b"] == pytest.approx((1 / 61 + 1 / 61) / (3 / 61))
+
+
 def test_rrf_by_hand() -> None:
     fused = fusion.rrf([{"a": 9.0, "b": 3.0}, {"b": 0.7}], ["a", "b"], k=60)
     best = 2 / 61

@@ -29,14 +29,17 @@ class FusionConfig:
 
     Attributes:
         weight_knn: Share of the semantic leg in the first stage; the lexical one has the rest.
+        weight_centroids: Share of the centroid leg in the first stage, when it ran; the other legs have the
+            rest. 0: the leg brings candidates and leaves the order to MaxSim.
         weight_maxsim: Share of MaxSim in the fused score; the first stage has the rest.
         bm25: BM25 has no upper bound; the floor is the score of a rather good match.
         knn: (1 + cos) / 2, so 0.5 is "unrelated".
-        maxsim: Mean over the query's tokens of the best cosine.
+        maxsim: Mean over the query's tokens of the best cosine; the centroid leg's score is on the same scale.
         method: ``minmax`` or ``rrf``, for the first stage.
     """
 
     weight_knn: float = 0.65
+    weight_centroids: float = 0.0
     weight_maxsim: float = 0.6
     bm25: Bounds = Bounds(low=0.0, floor=8.0)
     knn: Bounds = Bounds(low=0.5, floor=0.8)
@@ -75,25 +78,55 @@ def rrf(legs: Sequence[Mapping[str, float]], order: Sequence[str], *, k: int = R
 
 
 def first_stage(
-    bm25: Mapping[str, float], knn: Mapping[str, float] | None, order: Sequence[str], config: FusionConfig
+    bm25: Mapping[str, float] | None,
+    knn: Mapping[str, float] | None,
+    order: Sequence[str],
+    config: FusionConfig,
+    *,
+    centroids: Mapping[str, float] | None = None,
+    n_query_tokens: int | None = None,
 ) -> dict[str, float]:
     """The first stage's fused score by id, for every id of ``order``.
 
+    RRF counts every leg that ran. Bounded min–max weighs them; when the centroid leg alone ran, or there is
+    no semantic leg and the lexical one found nothing, its score is the first stage ("ColBERT end to end").
+
     Args:
-        bm25: Raw scores of the lexical leg; an id it lacks counts 0 there.
+        bm25: Raw scores of the lexical leg; an id it lacks counts 0 there. None when the leg did not run.
         knn: Raw scores of the semantic leg, (1 + cos) / 2; None when the leg did not run, and then the
-            lexical leg has all the weight.
+            lexical leg has all the weight of the two.
         order: Every id, in the order that breaks ties.
         config: Weights and bounds.
+        centroids: Raw scores of the centroid leg, sums over the query's tokens; None when it did not run.
+            With a weight they should be MaxSim's approximation (retrieve/centroids.py, ``imputed_sum``).
+        n_query_tokens: Tokens of the query; min–max needs them where the centroid leg's score counts.
+
+    Raises:
+        ValueError: a score is not finite; ``n_query_tokens`` is needed and missing or below 1.
     """
     if config.method == "rrf":
-        return rrf([bm25] if knn is None else [bm25, knn], order)
-    lexical = bounded_minmax(bm25, config.bm25)
-    if knn is None:
-        return {key: lexical.get(key, 0.0) for key in order}
-    semantic = bounded_minmax(knn, config.knn)
-    weight = config.weight_knn
-    return {key: weight * semantic.get(key, 0.0) + (1 - weight) * lexical.get(key, 0.0) for key in order}
+        return rrf([leg for leg in (bm25, knn, centroids) if leg is not None], order)
+    if centroids and not bm25 and knn is None:
+        # No lower bound here: it would make ties of the weak hits, and nothing else could tell them apart.
+        alone = bounded_minmax(_means(centroids, n_query_tokens), Bounds(low=0.0, floor=config.maxsim.floor))
+        return {key: alone.get(key, 0.0) for key in order}
+    lexical = bounded_minmax(bm25 or {}, config.bm25)
+    semantic = bounded_minmax(knn or {}, config.knn)
+    weight = 0.0 if knn is None else 1.0 if bm25 is None else config.weight_knn
+    fused = {key: weight * semantic.get(key, 0.0) + (1 - weight) * lexical.get(key, 0.0) for key in order}
+    share = config.weight_centroids
+    if centroids is None or not share:
+        return fused
+    third = bounded_minmax(_means(centroids, n_query_tokens), config.maxsim)
+    return {key: share * third.get(key, 0.0) + (1 - share) * score for key, score in fused.items()}
+
+
+def _means(scores: Mapping[str, float], n_query_tokens: int | None) -> dict[str, float]:
+    if not scores:
+        return {}
+    if n_query_tokens is None or n_query_tokens < 1:
+        raise ValueError(f"the centroid leg's score counts and n_query_tokens is {n_query_tokens}")
+    return {key: score / n_query_tokens for key, score in scores.items()}
 
 
 def with_maxsim(
