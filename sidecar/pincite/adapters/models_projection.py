@@ -30,25 +30,35 @@ class Distillation:
         steps: Of Adam, its rate falling as a cosine to 0.
         rate: At the start.
         n_queries: In a step.
-        n_near: Candidates of a query in a step from its best ``near``, which decide the top 10.
-        n_far: And from the best ``far``.
-        temperature: Of the teacher's distribution over a step's documents, in units of a MaxSim score.
+        near: A query's best documents, all of them its candidates: they decide the top 10.
+        n_far: Further candidates, of its best ``far``.
+        far: See ``n_far``.
+        n_winners: Tokens of a candidate that are kept for a question token: those the teacher likes best.
+        temperature: Of the teacher's distribution over a query's candidates, in units of a MaxSim score.
         token_weight: Of the squared error of single question tokens' maxima beside the divergence.
-        noise: Length of the random error put on a document vector, as a code's would be; 0: none.
         seed: Same input, same seed, same machine: same projection.
     """
 
-    steps: int = 1500
-    rate: float = 2e-3
-    n_queries: int = 8
-    n_near: int = 12
-    near: int = 24
-    n_far: int = 12
+    steps: int = 600
+    rate: float = 3e-4
+    n_queries: int = 12
+    near: int = 30
+    n_far: int = 30
     far: int = 200
-    temperature: float = 0.15
-    token_weight: float = 5.0
-    noise: float = 0.0
+    n_winners: int = 3
+    temperature: float = 0.3
+    token_weight: float = 20.0
     seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Example:
+    """A query, the candidates' tokens that matter to it, and the teacher's maxima."""
+
+    query: Tensor
+    tokens: Tensor
+    lengths: list[int]
+    wanted: Tensor
 
 
 def distil_projection(
@@ -66,59 +76,63 @@ def distil_projection(
         queries: Token vectors of each query, likewise.
         start: (token_dim, dim): where both begin, for instance PCA.
         options: None: the defaults.
-        progress: Told of the candidates and the steps.
+        progress: Told of the candidates, the examples and the steps.
 
-    Cost: once n_query_tokens × n_document_tokens × dim multiply-adds for the candidates; a step some
-    n_queries × (n_near + n_far) documents' tokens × token_dim × dim × 3.
+    Cost: once n_query_tokens × n_document_tokens × dim multiply-adds for the candidates; memory of some
+    5 MB an example in half precision.
     """
     how = options or Distillation()
     rng = np.random.default_rng(how.seed)
     torch.manual_seed(how.seed)
-    best = _candidates(documents, queries, start, how.far, progress)
+    best = _candidates(documents, queries, start, min(how.far, len(documents)), progress)
+    examples = []
+    for number, query in enumerate(queries):
+        far = rng.choice(best[number, how.near :], size=how.n_far, replace=False)
+        chosen = [documents[i] for i in [*best[number, : how.near], *far]]
+        examples.append(_example(query, chosen, how.n_winners))
+        progress("examples", number + 1, len(queries))
     first = torch.from_numpy(np.ascontiguousarray(start, dtype=np.float32))
-    document, query = (torch.nn.Parameter(first.clone()) for _ in range(2))
+    document, query_side = (torch.nn.Parameter(first.clone()) for _ in range(2))
     scale = torch.nn.Parameter(torch.ones(()))
-    optimiser = torch.optim.Adam([document, query, scale], lr=how.rate)
+    optimiser = torch.optim.Adam([document, query_side, scale], lr=how.rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, how.steps)
     for step in range(how.steps):
-        chosen = rng.choice(len(queries), size=how.n_queries, replace=False)
-        near, far = best[chosen, : how.near], best[chosen, how.near :]
-        docs = np.unique(
-            np.concatenate(
-                [rng.choice(row, size=how.n_near, replace=False) for row in near]
-                + [rng.choice(row, size=how.n_far, replace=False) for row in far]
-            )
-        )
-        lengths = [len(documents[i]) for i in docs]
-        x = _rows([documents[i] for i in docs])
-        q = _rows([queries[i] for i in chosen])
-        with torch.no_grad():
-            wanted = _maxima(q @ x.T, lengths)
-        projected = normalize(x @ document, dim=1)
-        if how.noise:
-            error = torch.randn_like(projected) * (how.noise / projected.shape[1] ** 0.5)
-            projected = normalize(projected + error, dim=1)
-        got = _maxima(normalize(q @ query, dim=1) @ projected.T, lengths) * scale
-        loss = _loss(got, wanted, [len(queries[i]) for i in chosen], how)
         optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        total = 0.0
+        for number in rng.choice(len(examples), size=how.n_queries, replace=False):
+            example = examples[number]
+            projected = normalize(example.tokens.float() @ document, dim=1)
+            asked = normalize(example.query @ query_side, dim=1)
+            loss = _loss(_maxima(asked @ projected.T, example.lengths) * scale, example.wanted, how)
+            (loss / how.n_queries).backward()  # type: ignore[no-untyped-call]
+            total += loss.item()
         optimiser.step()
         schedule.step()
-        progress(f"projection, loss {loss.item():.4f}", step + 1, how.steps)
-    return document.detach().numpy(), query.detach().numpy()
+        progress(f"projection, loss {total / how.n_queries:.4f}", step + 1, how.steps)
+    return document.detach().numpy(), query_side.detach().numpy()
 
 
-def _loss(got: Tensor, wanted: Tensor, lengths: Sequence[int], how: Distillation) -> Tensor:
-    """Divergence of each query's distribution over the documents, and the error of its tokens' maxima."""
-    loss = torch.zeros(())
-    for ours, theirs in zip(got.split(list(lengths)), wanted.split(list(lengths)), strict=True):
-        loss = loss + kl_div(
-            log_softmax(ours.sum(0) / how.temperature, 0),
-            softmax(theirs.sum(0) / how.temperature, 0),
-            reduction="sum",
-        )
+def _example(query: FloatArray, documents: Sequence[FloatArray], n_winners: int) -> _Example:
+    """The tokens of each document that the teacher likes best for one of the query's tokens."""
+    q = torch.from_numpy(query.astype(np.float32))
+    tokens, wanted = [], []
+    for document in documents:
+        products = q @ torch.from_numpy(document.astype(np.float32)).T
+        best = products.topk(min(n_winners, len(document)), dim=1)
+        wanted.append(best.values[:, 0])
+        tokens.append(torch.from_numpy(document[best.indices.unique().numpy()].astype(np.float16)))
+    return _Example(q, torch.cat(tokens), [len(t) for t in tokens], torch.stack(wanted, dim=1))
+
+
+def _loss(got: Tensor, wanted: Tensor, how: Distillation) -> Tensor:
+    """Divergence of the distributions over the candidates, and the error of the tokens' maxima."""
+    divergence = kl_div(
+        log_softmax(got.sum(0) / how.temperature, 0),
+        softmax(wanted.sum(0) / how.temperature, 0),
+        reduction="sum",
+    )
     off = (got - got.mean(1, keepdim=True)) - (wanted - wanted.mean(1, keepdim=True))
-    return loss / len(lengths) + how.token_weight * (off**2).mean()
+    return divergence + how.token_weight * (off**2).mean()
 
 
 def _maxima(products: Tensor, lengths: Sequence[int]) -> Tensor:

@@ -147,15 +147,29 @@ def content_hash(codec: Codec) -> str:
     return digest.hexdigest()[:12]
 
 
-def pca_rotation(sample: FloatArray, dim: int, rng: np.random.Generator) -> FloatArray | None:
+def pca_rotation(
+    sample: FloatArray, dim: int, rng: np.random.Generator, queries: FloatArray | None = None
+) -> FloatArray | None:
     """(token_dim, dim): the directions of most second moment, then a random rotation; None when dim is all.
 
-    Not centred: MaxSim is made of inner products, which the mean direction is part of.
+    Not centred: MaxSim is made of inner products, which the mean direction is part of. Where question tokens
+    are at hand their second moment counts as much as the documents': it keeps 1 to 2 of 100 of the top 10 more.
+    The optimum for inner products alone (SVD of both moments' roots) keeps fewer than PCA: vectors are
+    normalised after the projection, and then it is not the optimum.
+
+    Args:
+        sample: (n, token_dim) document tokens, L2-normalised.
+        dim: Dimensions to keep.
+        rng: For the rotation.
+        queries: (m, token_dim) question tokens, likewise, or None.
     """
     token_dim = sample.shape[1]
     if dim == token_dim:
         return None
-    values, vectors = np.linalg.eigh((sample.T @ sample).astype(np.float64))
+    moment = (sample.T @ sample).astype(np.float64) / len(sample)
+    if queries is not None:
+        moment += (queries.T @ queries).astype(np.float64) / len(queries)
+    values, vectors = np.linalg.eigh(moment)
     directions = vectors[:, np.argsort(values)[::-1][:dim]]
     return np.asarray(directions @ rotation(dim, rng), dtype=np.float32)
 
@@ -210,6 +224,13 @@ def lloyd_max(values: FloatArray, nbits: int) -> tuple[FloatArray, FloatArray]:
             break
         weights = means
     return ((weights[1:] + weights[:-1]) / 2).astype(np.float32), weights.astype(np.float32)
+
+
+def quantile_buckets(values: FloatArray, nbits: int) -> tuple[FloatArray, FloatArray]:
+    """(cutoffs, weights) as ColBERT takes them: quantiles at i / n and at (i + 1/2) / n."""
+    n = 2**nbits
+    cutoffs = np.quantile(values, np.arange(1, n) / n)
+    return cutoffs.astype(np.float32), np.quantile(values, (np.arange(n) + 0.5) / n).astype(np.float32)
 
 
 def directional_buckets(

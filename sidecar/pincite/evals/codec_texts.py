@@ -27,7 +27,7 @@ from pincite.evals.refusal import data_file
 from pincite.wiring.sources import tokenizer
 
 _WINDOW_TOKENS = 200
-_WINDOWS_A_LICENCE = 5
+_WINDOWS_A_LICENCE = 2
 _LICENCE_QUESTIONS = ("licence_questions.jsonl", "licence_questions_fit.jsonl")
 _FRAMES = (
     "What does {title} say about {span}?",

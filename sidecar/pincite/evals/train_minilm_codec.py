@@ -1,6 +1,6 @@
 """``python -m pincite.evals.train_minilm_codec``: make the codec that is shipped for MiniLM, from public texts.
 
-Same texts, seed and machine: same file. On another CPU the encoder's rounding differs, and so do the bytes and the id.
+Same texts, seed and machine: same file. On another CPU the encoder's rounding differs, and so do bytes and id.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def tokens_of(
     return out
 
 
-def train(documents: Sequence[FloatArray], queries: Sequence[FloatArray], facts: dict[str, object], *, seed: int) -> bytes:
+def train(
+    documents: Sequence[FloatArray], queries: Sequence[FloatArray], facts: dict[str, object], *, seed: int
+) -> bytes:
     """The artefact of the codec that is trained on these token vectors."""
     from pincite.adapters.models_projection import Distillation, distil_projection
     from pincite.adapters.models_sbert import MINILM_ID
@@ -56,13 +58,13 @@ def train(documents: Sequence[FloatArray], queries: Sequence[FloatArray], facts:
             say(f"  {stage}: {done} of {total}, {time.monotonic() - began:.0f} s")
 
     rng = np.random.default_rng(seed)
-    sample = np.concatenate(documents[::2]).astype(np.float32)
-    start = pca_rotation(sample, 128, rng)
+    sample = np.concatenate(documents).astype(np.float32)
+    start = pca_rotation(sample, 128, rng, np.concatenate(queries).astype(np.float32))
     assert start is not None  # noqa: S101  # 384 dimensions
     document, query = distil_projection(
         documents, queries, start, options=Distillation(seed=seed), progress=progress
     )
-    # Distillation may have bent the residuals' spread out of shape; products do not notice a rotation of both sides.
+    # Evens out the residuals over the dimensions; products do not notice a rotation of both sides.
     turn = rotation(128, rng)
     codec = train_codec(
         sample,
