@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PY := .venv/bin/python
 
-.PHONY: help setup demo test lint format plugin bench-refusal bench-fusion bench-encode bench-first-stage clean
+.PHONY: help setup demo test lint format plugin bench-refusal bench-fusion bench-codec bench-encode clean
 
 help: ## This list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -35,6 +35,10 @@ bench-refusal: ## Refusals on questions that the licence corpus can and cannot a
 bench-fusion: ## What each leg, their fusion and MaxSim find
 	@scripts/setup.sh demo
 	@$(PY) -m pincite.evals.fusion
+
+bench-codec: ## What the projection and the codes of the MiniLM codec cost in quality
+	@scripts/setup.sh demo
+	@$(PY) -m pincite.evals.codec_quality
 
 bench-encode: ## Encoding speed and accuracy beside plain sentence-transformers
 	@scripts/setup.sh demo

@@ -86,6 +86,9 @@ def from_bytes(raw: bytes) -> Codec:
         raise malformed(str(exc)) from exc
     if not tensors.keys() >= _REQUIRED or not tensors.keys() <= _REQUIRED | _OPTIONAL:
         raise malformed(f"it holds {', '.join(sorted(tensors))}")
+    for name, array in tensors.items():
+        if array.dtype not in (np.float16, np.float32):
+            raise malformed(f"{name} is of type {array.dtype}")
     arrays = {name: np.asarray(array, dtype=np.float32) for name, array in tensors.items()}
     try:
         codec = Codec(

@@ -9,7 +9,8 @@ from pathlib import Path
 from pincite.domain.codec import Codec
 from pincite.encode import codec_artefact
 
-_FOLDER = Path(__file__).resolve().parents[1] / "_codecs"
+#: Where they lie in the package.
+FOLDER = Path(__file__).resolve().parents[1] / "_codecs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +24,7 @@ class CodecFacts:
 @lru_cache(maxsize=1)
 def _manifests() -> dict[str, tuple[Path, CodecFacts]]:
     found = {}
-    for path in sorted(_FOLDER.glob("*.safetensors")):
+    for path in sorted(FOLDER.glob("*.safetensors")):
         with path.open("rb") as file:
             head = file.read(8)
             manifest = codec_artefact.read_manifest(head + file.read(int.from_bytes(head, "little")))

@@ -1,0 +1,226 @@
+"""``make bench-codec``: what the projection and the codes of the shipped MiniLM codec cost in quality.
+
+Every passage of a set is ranked by MaxSim for every question, in all 384 dimensions (the truth that the top
+10 is compared with), in 128 and from codes. No text of the sets was trained on (codec_texts.py says what
+is near). "PCA" and "plain" are ColBERT's recipe on the same training texts: uncentred PCA, quantile buckets, the
+same number of centroids; k-means has no more points for it than for ours.
+
+Per set and system: ``overlap384`` (top 10 kept of 384-dimension float), ``overlap128`` (of the same projection's
+floats), nDCG@10 and MRR@10 over the questions with an answer in the set. The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pincite.adapters.models_sbert import MINILM_ID, load_minilm
+from pincite.domain.codec import Codec
+from pincite.domain.errors import PinciteError
+from pincite.encode.codec_train import (
+    directional_buckets,
+    lloyd_max,
+    pca_rotation,
+    quantile_buckets,
+    spherical_kmeans,
+)
+from pincite.encode.refine import encode_rows_refined
+from pincite.encode.shipped_codecs import shipped_codec
+from pincite.encode.token_rows import project
+from pincite.evals.codec_texts import EvaluationSet, evaluation_sets, training_texts
+from pincite.evals.train_minilm_codec import tokens_of
+from pincite.kernels.residual import assign, decode_rows, encode_rows
+from pincite.wiring.console import fail, say
+
+if TYPE_CHECKING:
+    from pincite.domain.protocols import Encoder, FloatArray
+
+_TOP = 10
+_N_SAMPLE_PASSAGES = 1500
+_N_HELD_OUT = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """A codec, and how its rows are made: None: floats, else by ``encode_rows_refined`` or ``encode_rows``."""
+
+    name: str
+    codec: Codec
+    refined: bool | None
+
+    def vectors(self, tokens: FloatArray) -> FloatArray:
+        """What the scorer sees of a document's tokens, (n, dim) float32."""
+        projected = project(tokens, self.codec.document_projection)
+        if self.refined is None:
+            return projected
+        rows = (encode_rows_refined if self.refined else encode_rows)(self.codec, projected)
+        return decode_rows(self.codec, rows)
+
+    def query(self, tokens: FloatArray) -> FloatArray:
+        """The question's vectors."""
+        own = self.codec.query_projection
+        return project(tokens, self.codec.document_projection if own is None else own)
+
+
+def systems(codec: Codec, sample: FloatArray) -> list[System]:
+    """Ours and ColBERT's recipe, at 1, 2 and 4 bits, with their floats.
+
+    Args:
+        codec: The shipped one.
+        sample: (n, token_dim) float32 token vectors of training texts.
+    """
+    rng = np.random.default_rng(0)
+    plain = plain_codec(codec, sample, rng)
+    held_out = project(sample[rng.permutation(len(sample))[:_N_HELD_OUT]], codec.document_projection)
+    nearest = codec.centroids[assign(codec.centroids, held_out)]
+    found = [
+        System(name="PCA, float", codec=plain, refined=None),
+        System(name="PCA, 2-bit plain", codec=plain, refined=False),
+        System(name="ours, float", codec=codec, refined=None),
+        System(name="ours, 2-bit plain", codec=codec, refined=False),
+        System(name="ours, 2-bit", codec=codec, refined=True),
+    ]
+    for nbits in (1, 4):
+        cutoffs, weights = directional_buckets(held_out, nearest, *lloyd_max((held_out - nearest).ravel(), nbits))
+        other = dataclasses.replace(codec, nbits=nbits, bucket_cutoffs=cutoffs, bucket_weights=weights)
+        found.append(System(name=f"ours, {nbits}-bit", codec=other, refined=True))
+    return found
+
+
+def plain_codec(codec: Codec, sample: FloatArray, rng: np.random.Generator) -> Codec:
+    """ColBERT's recipe: PCA, k-means, quantiles of held-out residuals."""
+    projection = pca_rotation(sample, codec.dim, rng)
+    vectors = project(sample[rng.permutation(len(sample))], projection)
+    held_out, rest = vectors[:_N_HELD_OUT], vectors[_N_HELD_OUT:]
+    centroids = spherical_kmeans(rest, min(len(codec.centroids), len(rest) // 4), rng)
+    cutoffs, weights = quantile_buckets((held_out - centroids[assign(centroids, held_out)]).ravel(), codec.nbits)
+    return dataclasses.replace(
+        codec,
+        codec_id="plain",
+        centroids=centroids,
+        bucket_cutoffs=cutoffs,
+        bucket_weights=weights,
+        document_projection=projection,
+        query_projection=None,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoded:
+    """A set's token vectors: of all passages in one matrix, with each passage's first row."""
+
+    tokens: FloatArray
+    starts: np.ndarray[tuple[int], np.dtype[np.int64]]
+    queries: Sequence[FloatArray]
+
+
+def encode(encoder: Encoder, data: EvaluationSet) -> Encoded:
+    """Encode a set; every passage must have a token."""
+    passages = tokens_of(encoder, [t for _, t in data.passages], [t for t, _ in data.passages])
+    if len(passages) != len(data.passages):
+        raise ValueError(f"a passage of {data.name} has no token")
+    lengths = np.array([len(p) for p in passages])
+    return Encoded(
+        tokens=np.concatenate(passages),
+        starts=np.concatenate([[0], np.cumsum(lengths)[:-1]]),
+        queries=[encoder.encode_query(q).tokens for q in data.questions],
+    )
+
+
+def orders(queries: Sequence[FloatArray], vectors: FloatArray, starts: FloatArray) -> list[list[int]]:
+    """The best ten passages of each question by MaxSim."""
+    out = []
+    for query in queries:
+        scores = np.maximum.reduceat(query @ vectors.T, starts, axis=1).sum(axis=0)
+        out.append(np.argsort(-scores, kind="stable")[:_TOP].tolist())
+    return out
+
+
+def kept(found: Sequence[Sequence[int]], truth: Sequence[Sequence[int]]) -> float:
+    """Mean share of the true top ten that was found."""
+    return float(np.mean([len(set(a) & set(b)) / len(b) for a, b in zip(found, truth, strict=True)]))
+
+
+def gains(found: Sequence[Sequence[int]], gold: Sequence[frozenset[int]]) -> tuple[float, float]:
+    """Binary nDCG@10 and MRR@10 over the questions that have gold."""
+    ndcg, mrr = [], []
+    for order, wanted in zip(found, gold, strict=True):
+        if not wanted:
+            continue
+        ranks = [rank for rank, number in enumerate(order, start=1) if number in wanted]
+        ideal = sum(1 / np.log2(i + 2) for i in range(min(len(wanted), _TOP)))
+        ndcg.append(sum(1 / np.log2(rank + 1) for rank in ranks) / ideal)
+        mrr.append(1 / ranks[0] if ranks else 0.0)
+    return float(np.mean(ndcg)), float(np.mean(mrr))
+
+
+def measure(data: EvaluationSet, encoded: Encoded, candidates: Sequence[System]) -> dict[str, dict[str, float]]:
+    """The figures of each system on a set."""
+    tokens = encoded.tokens
+    truth = orders(encoded.queries, tokens.astype(np.float32), encoded.starts)
+    ndcg, mrr = gains(truth, data.gold)
+    out = {"384, float": {"overlap384": 1.0, "ndcg10": round(ndcg, 4), "mrr10": round(mrr, 4)}}
+    floats: dict[int, list[list[int]]] = {}
+    for system in candidates:
+        vectors = np.concatenate(
+            [system.vectors(tokens[i : i + 8192].astype(np.float32)) for i in range(0, len(tokens), 8192)]
+        )
+        found = orders([system.query(q.astype(np.float32)) for q in encoded.queries], vectors, encoded.starts)
+        if system.refined is None:
+            floats[id(system.codec.document_projection)] = found
+        ndcg, mrr = gains(found, data.gold)
+        figures = {
+            "overlap384": kept(found, truth),
+            "overlap128": kept(found, floats[id(system.codec.document_projection)]),
+            "ndcg10": ndcg,
+            "mrr10": mrr,
+        }
+        out[system.name] = {key: round(value, 4) for key, value in figures.items()}
+    return out
+
+
+def run() -> int:
+    """Encode, measure, print."""
+    codec = shipped_codec(MINILM_ID)
+    assert codec is not None  # noqa: S101  # it is packaged
+    encoder = load_minilm()
+    say("encoding a sample of the training texts, for the plain codec")
+    some = training_texts().passages[::4][:_N_SAMPLE_PASSAGES]
+    sample = np.concatenate(tokens_of(encoder, [t for _, t in some], [t for t, _ in some])).astype(np.float32)
+    candidates = systems(codec, sample)
+    result: dict[str, dict[str, dict[str, float]]] = {}
+    for data in evaluation_sets():
+        say(f"{data.name}: {len(data.passages)} passages, {len(data.questions)} questions")
+        result[data.name] = measure(data, encode(encoder, data), candidates)
+    print(f"codec {codec.codec_id}; encoder engine {encoder.engine}")
+    print(f"{'set':<12}{'system':<20}{'of 384 kept':>12}{'of 128 kept':>12}{'nDCG@10':>9}{'MRR@10':>9}")
+    for name, rows in result.items():
+        for system, row in rows.items():
+            own = f"{row['overlap128']:.3f}" if "overlap128" in row else ""
+            print(
+                f"{name:<12}{system:<20}{row['overlap384']:>12.3f}{own:>12}{row['ndcg10']:>9.3f}{row['mrr10']:>9.3f}"
+            )
+    rounded = {
+        name: {s: {k: round(v, 4) for k, v in row.items()} for s, row in rows.items()}
+        for name, rows in result.items()
+    }
+    print(json.dumps({"codec_id": codec.codec_id, "sets": rounded}))
+    return 0
+
+
+def main() -> None:
+    """Run it; an error of ours ends as one clear message."""
+    try:
+        sys.exit(run())
+    except PinciteError as exc:
+        sys.exit(fail(exc, as_json=False))
+
+
+if __name__ == "__main__":
+    main()
