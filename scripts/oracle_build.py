@@ -14,7 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
-SOURCES = ("modeling/segmented_maxsim", "search/filter_pids", "search/decompress_residuals")
+SOURCES = (
+    "modeling/segmented_maxsim",
+    "search/filter_pids",
+    "search/decompress_residuals",
+    "search/segmented_lookup",
+)
 
 
 def build(source: str) -> None:

@@ -50,7 +50,45 @@ def codec(arguments: dict) -> dict:
     return found
 
 
-JOBS = {"codec": codec}
+def build(arguments: dict) -> dict:
+    """Encode passages and queries with a checkpoint, and make an index of the passages."""
+    from colbert import Checkpoint, Indexer
+    from colbert.data import Collection
+    from colbert.infra import ColBERTConfig, Run, RunConfig
+
+    config = ColBERTConfig.load_from_checkpoint(arguments["checkpoint"])
+    config.configure(checkpoint=arguments["checkpoint"], nbits=arguments["nbits"], avoid_fork_if_possible=True)
+    checkpoint = Checkpoint(arguments["checkpoint"], colbert_config=config, verbose=0)
+    passages = Collection(path=arguments["collection"]).data
+    documents, lengths = checkpoint.docFromText(passages, bsize=config.index_bsize, keep_dims="flatten")
+    queries = checkpoint.queryFromText(arguments["queries"], bsize=8, to_cpu=True)
+    with Run().context(RunConfig(root=arguments["root"], experiment="parity", avoid_fork_if_possible=True)):
+        index = Indexer(arguments["checkpoint"], config=config, verbose=0)
+        index.configure(index_path=arguments["index"])
+        index.index("parity", arguments["collection"])
+    return {"documents": documents, "lengths": lengths, "queries": queries}
+
+
+def search(arguments: dict) -> dict:
+    """Search indexes: as a user does, and exhaustively over all passages."""
+    from colbert import Searcher
+
+    found = {}
+    for name, index in arguments["indexes"].items():
+        searcher = Searcher(index, verbose=0)
+        everything = list(range(len(searcher.ranker.doclens)))
+        results = {"search": [], "exact": []}
+        for query in arguments["queries"]:
+            vectors = searcher.encode(query)
+            results["search"].append(searcher.dense_search(vectors, k=10))
+            results["exact"].append(searcher.dense_search(vectors, k=len(everything), pids=everything))
+        for kind, ranked in results.items():
+            found[f"{name}.{kind}.pids"] = [pids for pids, _, _ in ranked]
+            found[f"{name}.{kind}.scores"] = [scores for _, _, scores in ranked]
+    return found
+
+
+JOBS = {"codec": codec, "build": build, "search": search}
 
 
 def main() -> None:
