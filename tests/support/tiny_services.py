@@ -176,6 +176,16 @@ class TinyServices:
         except KeyError:
             raise NotFound("answer_unknown", "There is no answer of that id.", subject=answer_id) from None
 
+    def hook_legs(self, request: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "contract": 1,
+            "encoder": "words@1",
+            "took_ms": 0.0,
+            "reason": None,
+            "knn": {"field": "vector", "vector": [1.0, 0.0], "k": request["k"]},
+            "centroids": None,
+        }
+
     def hook_rerank(self, request: dict[str, Any]) -> dict[str, Any]:
         # Longer ids first: any order that differs from the first stage's will do here.
         scored = sorted(request["candidates"], key=lambda c: -len(c["id"]))

@@ -1,23 +1,17 @@
-"""The chunks index, read: searches as the caller, passages by id and version, token vectors."""
+"""The chunks index, read: searches as the caller, passages by id and version."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pincite.adapters.chunk_documents import from_source
 from pincite.adapters.opensearch import Cluster, error_by_status, error_of, ndjson
 from pincite.adapters.opensearch_indices import Indices
-from pincite.adapters.token_cache import TokenCache
 from pincite.domain.errors import ContractError
 from pincite.domain.types import ChunkVersion, Passage
-from pincite.kernels import blobs
-
-if TYPE_CHECKING:
-    from pincite.domain.protocols import FloatArray
 
 _FETCH_AT_ONCE = 500
-_FILL_AT_ONCE = 100
 
 
 class ChunkIndex:
@@ -71,68 +65,6 @@ class ChunkIndex:
                 if ids[hit["_id"]] in (None, version):
                     found[hit["_id"]] = Passage(chunk=_chunk(hit), version=version)
         return found
-
-
-class StoredTokens:
-    """Token vectors of chunk documents, through a bounded cache.
-
-    Only scores are made from them, so they are read by the configured account; what a caller may see is
-    decided by the search that named the chunks.
-    """
-
-    def __init__(self, indices: Indices, cache: TokenCache, token_dim: int) -> None:
-        self._indices, self._cache, self._token_dim = indices, cache, token_dim
-
-    def token_vectors(self, wanted: Mapping[str, ChunkVersion]) -> dict[str, FloatArray]:
-        """(n_tokens, token_dim) float32 arrays by id; ids without that version are left out.
-
-        One request for what the cache lacks, 500 chunks at a time.
-        """
-        found = self._cache.get_many(wanted)
-        missing = [chunk_id for chunk_id in wanted if chunk_id not in found]
-        for block in _blocks(missing, _FETCH_AT_ONCE):
-            for hit in self._fetch({"ids": {"values": block}}, len(block)):
-                tokens = self._take(hit)
-                if tokens is not None and version_of(hit) == wanted[hit["_id"]]:
-                    found[hit["_id"]] = tokens
-        return found
-
-    def fill_cache(self) -> int:
-        """Read chunks into the cache until it is full or holds all; returns how many were read."""
-        n = 0
-        after: list[Any] | None = None
-        while not self._cache.full:
-            hits = self._fetch({"match_all": {}}, _FILL_AT_ONCE, after=after)
-            n += sum(self._take(hit) is not None for hit in hits)
-            if len(hits) < _FILL_AT_ONCE:
-                break
-            after = hits[-1]["sort"]
-        return n
-
-    def _fetch(
-        self, query: Mapping[str, Any], size: int, *, after: list[Any] | None = None
-    ) -> list[Mapping[str, Any]]:
-        body: dict[str, Any] = {
-            "size": size,
-            "query": query,
-            "_source": False,
-            "docvalue_fields": ["tokens"],
-            "seq_no_primary_term": True,
-            "sort": [{"chunk_id": "asc"}],
-        }
-        if after is not None:
-            body["search_after"] = after
-        reply = self._indices.cluster.request("POST", f"/{self._indices.alias('chunks')}/_search", body)
-        return list(reply["hits"]["hits"])
-
-    def _take(self, hit: Mapping[str, Any]) -> FloatArray | None:
-        """The vectors of a hit, into the cache as well; None when it has none."""
-        stored = hit.get("fields", {}).get("tokens")
-        if not stored:
-            return None
-        tokens = blobs.unpack(stored[0], self._token_dim)
-        self._cache.put(hit["_id"], version_of(hit), tokens)
-        return tokens
 
 
 def version_of(hit: Mapping[str, Any]) -> ChunkVersion:

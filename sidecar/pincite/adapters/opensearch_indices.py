@@ -23,6 +23,7 @@ class IndexModel:
     dim: int
     token_dim: int
     token_format: str
+    codec_id: str
     chunker: str
     context: str
     knn_engine: str = "lucene"
@@ -60,20 +61,12 @@ class Indices:
         Raises:
             ConfigError: ``encoder_mismatch``: the chunks index was made with another encoder.
         """
-        values = {
-            "prefix": self.prefix,
-            "dim": model.dim,
-            "token_dim": model.token_dim,
-            "encoder_id": model.encoder_id,
-            "token_format": model.token_format,
-            "chunker": model.chunker,
-            "context": model.context,
-            "knn_engine": model.knn_engine,
-        }
-        self.check_model(model)
+        if self.check_model(model):
+            # What is there stays as it was made: the template goes on to describe it.
+            model = self.installed_model() or model
         created, existed = [], []
         for kind in KINDS:
-            template = _filled(resources.load_json(f"mappings/{kind}.json"), values)
+            template = self.template(kind, model)
             self.cluster.request("PUT", f"/_index_template/{self.alias(kind)}", template)
             if self._exists(kind):
                 existed.append(self.alias(kind))
@@ -113,6 +106,21 @@ class Indices:
             warnings=tuple(warnings),
         )
 
+    def template(self, kind: str, model: IndexModel) -> Any:
+        """The index template of a kind, filled in."""
+        values = {
+            "prefix": self.prefix,
+            "dim": model.dim,
+            "token_dim": model.token_dim,
+            "encoder_id": model.encoder_id,
+            "token_format": model.token_format,
+            "codec_id": model.codec_id,
+            "chunker": model.chunker,
+            "context": model.context,
+            "knn_engine": model.knn_engine,
+        }
+        return _filled(resources.load_json(f"mappings/{kind}.json"), values)
+
     def installed_model(self) -> IndexModel | None:
         """What the chunks index was made with; None when there is no index.
 
@@ -132,6 +140,7 @@ class Indices:
                     dim=int(meta["dim"]),
                     token_dim=int(meta["token_dim"]),
                     token_format=meta["token_format"],
+                    codec_id=meta["codec_id"],
                     chunker=meta["chunker"],
                     context=meta["context"],
                 )
@@ -145,8 +154,9 @@ class Indices:
         if len(set(models.values())) > 1:
             raise ConfigError(
                 "encoder_mismatch",
-                f"The indices behind {self.alias('chunks')} were made with different encoders: {sorted(models)}.",
-                mend="Keep one encoder behind one alias.",
+                f"The indices behind {self.alias('chunks')} were made with different encoders or codecs: "
+                f"{sorted(models)}.",
+                mend="Keep one encoder and one codec behind one alias.",
                 subject=self.alias("chunks"),
             )
         return next(iter(models.values()))
@@ -164,8 +174,8 @@ class Indices:
             raise ConfigError(
                 "encoder_mismatch",
                 f"The index {self.alias('chunks')} was made with encoder {found.encoder_id} "
-                f"({found.dim} dimensions, {found.token_format}, context {found.context}); the configured one is "
-                f"{wanted.encoder_id} ({wanted.dim}, {wanted.token_format}, context {wanted.context}).",
+                f"({found.dim} dimensions, context {found.context}); the configured one is "
+                f"{wanted.encoder_id} ({wanted.dim} dimensions, context {wanted.context}).",
                 mend="Set PINCITE_ENCODER to the index's encoder, or use another PINCITE_INDEX_PREFIX.",
                 subject=self.alias("chunks"),
             )
@@ -194,9 +204,9 @@ class Indices:
         )
 
 
-def _vectors(model: IndexModel) -> tuple[str, int, str, str]:
-    """What must be equal for vectors to be compared."""
-    return model.encoder_id, model.dim, model.token_format, model.context
+def _vectors(model: IndexModel) -> tuple[str, int, int, str]:
+    """What must be equal for vectors to be compared. The codec is the index's own, whatever is configured."""
+    return model.encoder_id, model.dim, model.token_dim, model.context
 
 
 def _filled(node: Any, values: Mapping[str, Any]) -> Any:

@@ -31,13 +31,18 @@ class StoredRecord:
 
 
 class SourceIndex:
-    """Records and chunks of sources."""
+    """Records and chunks of sources.
 
-    def __init__(self, indices: Indices) -> None:
+    Args:
+        indices: The installation.
+        chunks: The chunks index to read and write; None: the alias, as always but while re-encoding.
+    """
+
+    def __init__(self, indices: Indices, *, chunks: str | None = None) -> None:
         self._indices = indices
         self._cluster = indices.cluster
         self._records = indices.alias("records")
-        self._chunks = indices.alias("chunks")
+        self._chunks = chunks or indices.alias("chunks")
 
     def get(self, source_id: str) -> StoredRecord | None:
         """The record of a source, or None."""
@@ -125,7 +130,7 @@ class SourceIndex:
 
     def chunk_stamps(self, source_id: str) -> dict[str, tuple[Any, ...]]:
         """What each stored chunk of a source was written with, by chunk id."""
-        self._indices.refresh("chunks")
+        self.refresh_chunks()
         stamps = {}
         fields = [
             "chunk_id",
@@ -153,9 +158,20 @@ class SourceIndex:
         return stamps
 
     def write_chunks(
-        self, chunks: Sequence[EncodedChunk], *, encoder_id: str, codec_id: str, ingested_at: str
+        self,
+        chunks: Sequence[EncodedChunk],
+        *,
+        encoder_id: str,
+        codec_id: str,
+        ingested_at: str | Mapping[str, str],
     ) -> None:
         """Index chunks: full writes, keyed by chunk id, all of a source on one shard.
+
+        Args:
+            chunks: What to write.
+            encoder_id: Whose vectors these are.
+            codec_id: Whose codes.
+            ingested_at: When they came in: one time for all, or one by chunk id.
 
         Raises:
             UpstreamError: a chunk was refused; those before it are written, and a later run resumes.
@@ -165,11 +181,17 @@ class SourceIndex:
             source_id = item.chunk.provenance.source_id
             lines.append({"index": {"_index": self._chunks, "_id": item.chunk.chunk_id, "routing": source_id}})
             lines.append(
-                to_source(item.chunk, encoder_id=encoder_id, codec_id=codec_id, ingested_at=ingested_at)
+                to_source(
+                    item.chunk,
+                    encoder_id=encoder_id,
+                    codec_id=codec_id,
+                    ingested_at=ingested_at if isinstance(ingested_at, str) else ingested_at[item.chunk.chunk_id],
+                )
                 | {
-                    "vector": [float(x) for x in item.encoded.pooled],
-                    "tokens": blobs.pack(item.encoded.tokens),
+                    "vector": [float(x) for x in item.pooled],
+                    "tokens": blobs.to_base64(item.rows),
                 }
+                | ({} if item.centroids is None else {"centroids": list(item.centroids)})
             )
         self._bulk(lines)
 
@@ -188,7 +210,12 @@ class SourceIndex:
 
     def refresh_chunks(self) -> None:
         """Make chunks visible to searches. Records that are read by id are so at once."""
-        self._indices.refresh("chunks")
+        self._cluster.request("POST", f"/{self._chunks}/_refresh")
+
+    def chunk_documents(self, source_id: str) -> Iterator[Mapping[str, Any]]:
+        """The stored documents of a source's chunks, without vector and tokens."""
+        query = {"term": {"provenance.source_id": source_id}}
+        return self._scan(self._chunks, query, ["chunk_id"], None, routing=source_id)
 
     def _bulk(self, lines: Sequence[Mapping[str, Any]]) -> None:
         if not lines:

@@ -15,6 +15,7 @@ from pincite.domain.errors import PinciteError
 _COMMANDS = {
     "ask": ("pincite.cli.ask", "ask", "Answer a question with checked citations, or refuse."),
     "cluster": ("pincite.cli.cluster", "cluster", "The embedded OpenSearch cluster."),
+    "codec": ("pincite.cli.codec", "codec", "The codec that token vectors are stored with."),
     "delete": ("pincite.cli.sources", "delete", "Take a source out."),
     "doctor": ("pincite.cli.doctor", "doctor", "What is there, what is missing, what to do."),
     "ingest": ("pincite.cli.ingest", "ingest", "Take files in."),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
+from pincite.domain.codec import Codec, TokenFormat
 from pincite.domain.types import (
     Chunk,
     ChunkVersion,
@@ -236,12 +237,34 @@ class ChatModel(Protocol):
         """
 
 
+class TokenCoder(Protocol):
+    """Token vectors to stored rows and to query vectors, for one token format."""
+
+    format: TokenFormat
+    codec_id: str
+    codec: Codec | None
+
+    def rows(self, tokens: FloatArray) -> ByteArray:
+        """(n, token_dim) float32, L2-normalised, to (n, row_bytes) uint8."""
+
+    def query(self, tokens: FloatArray) -> FloatArray:
+        """(n, token_dim) float32 to (n, dim) float32, L2-normalised: what a scorer takes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedChunk:
-    """A chunk ready to be indexed."""
+    """A chunk ready to be indexed.
+
+    Attributes:
+        pooled: (dim,) float32, L2-normalised.
+        rows: (n_tokens, row_bytes) uint8: the token blob.
+        centroids: Distinct centroid numbers of the rows, as terms; None where the format has none.
+    """
 
     chunk: Chunk
-    encoded: Encoded
+    pooled: FloatArray
+    rows: ByteArray
+    centroids: tuple[str, ...] | None
 
 
 class SourceReader(Protocol):

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from pincite.domain.protocols import EncodedChunk, Encoder
+import numpy as np
+
+from pincite.domain.codec import CENTROID_BYTES
+from pincite.domain.protocols import EncodedChunk, Encoder, TokenCoder
 from pincite.domain.types import Chunk
+
+if TYPE_CHECKING:
+    from pincite.domain.protocols import ByteArray
 
 #: Chunks per batch. 64 chunks of 200 tokens and 384 dimensions are 10 MB of float16 and 20 MB of float32.
 BATCH_CHUNKS = 64
@@ -14,7 +21,7 @@ CONTEXT_ID = "title@1"
 
 
 def encode_in_batches(
-    chunks: Sequence[Chunk], encoder: Encoder, *, batch_chunks: int = BATCH_CHUNKS
+    chunks: Sequence[Chunk], encoder: Encoder, coder: TokenCoder, *, batch_chunks: int = BATCH_CHUNKS
 ) -> Iterator[list[EncodedChunk]]:
     """Encode chunks, a batch at a time, in their order.
 
@@ -27,4 +34,16 @@ def encode_in_batches(
         encoded = encoder.encode_passages(
             [chunk.text for chunk in batch], contexts=[chunk.title for chunk in batch]
         )
-        yield [EncodedChunk(chunk=c, encoded=e) for c, e in zip(batch, encoded, strict=True)]
+        yield [
+            EncodedChunk(chunk=c, pooled=e.pooled, rows=rows, centroids=centroid_terms(rows, coder))
+            for c, e in zip(batch, encoded, strict=True)
+            for rows in [coder.rows(e.tokens)]
+        ]
+
+
+def centroid_terms(rows: ByteArray, coder: TokenCoder) -> tuple[str, ...] | None:
+    """The distinct centroid numbers of a chunk's rows, ascending, as the terms of the centroid leg."""
+    if coder.format.kind != "rc":
+        return None
+    numbers = np.ascontiguousarray(rows[:, :CENTROID_BYTES]).view("<u4")
+    return tuple(str(number) for number in np.unique(numbers))

@@ -1,4 +1,4 @@
-"""The late-interaction stage: candidates to MaxSim scores, over token vectors stored with the chunk."""
+"""The late-interaction stage: candidates to MaxSim scores, over token rows stored with the chunk."""
 
 from __future__ import annotations
 
@@ -7,41 +7,69 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pincite.domain.types import ChunkVersion, StageTime
-from pincite.kernels.maxsim import maxsim_many
 
 if TYPE_CHECKING:
-    from pincite.domain.protocols import FloatArray, TokenStore
+    from pincite.domain.protocols import ByteArray, FloatArray, IntArray, LocatedTokens, MaxSimScorer, TokenStore
+
+_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateInteraction:
-    """MaxSim by chunk id; candidates without vectors of their version have none."""
+    """MaxSim by chunk id; candidates without rows of their version have none."""
 
     scores: Mapping[str, float]
     stages: tuple[StageTime, ...]
 
 
 def late_interaction(
-    query_tokens: FloatArray, candidates: Mapping[str, ChunkVersion], store: TokenStore
+    query_tokens: FloatArray,
+    candidates: Mapping[str, ChunkVersion],
+    store: TokenStore,
+    scorer: MaxSimScorer,
 ) -> LateInteraction:
     """Score candidates.
 
+    Rows are read where the cache holds them, and another process may overwrite them meanwhile: then the
+    scores are thrown away and it is done again, at last on a copy.
+
     Args:
-        query_tokens: (n_query_tokens, token_dim) float32, normalised.
+        query_tokens: (n_query_tokens, dim) float32, projected and normalised.
         candidates: Chunk ids with the version that the first stage saw.
-        store: Where the token vectors are.
+        store: Where the rows are.
+        scorer: MaxSim over rows of the store's format.
     """
-    start = time.perf_counter()
-    vectors = store.token_vectors(candidates)
-    fetched = time.perf_counter()
-    ids = [chunk_id for chunk_id in candidates if chunk_id in vectors]
-    scores = maxsim_many(query_tokens, [vectors[chunk_id] for chunk_id in ids])
-    done = time.perf_counter()
+    fetch_s = score_s = 0.0
+    for attempt in range(_TRIES):
+        began = time.perf_counter()
+        found = store.locate(candidates)
+        rows, starts = (found.rows, found.starts) if attempt < _TRIES - 1 else _copied(found)
+        fetched = time.perf_counter()
+        fetch_s += fetched - began
+        if rows is not found.rows and not found.valid():
+            break
+        scores = scorer.score(query_tokens, rows, starts, found.lengths)
+        score_s += time.perf_counter() - fetched
+        if rows is not found.rows or found.valid():
+            return _result(dict(zip(found.ids, map(float, scores), strict=True)), fetch_s, score_s)
+    return _result({}, fetch_s, score_s)
+
+
+def _copied(found: LocatedTokens) -> tuple[ByteArray, IntArray]:
+    pieces = [found.rows[s : s + n] for s, n in zip(found.starts, found.lengths, strict=True)]
+    rows = np.concatenate(pieces) if pieces else np.array(found.rows[:0])
+    ends = np.cumsum(found.lengths)
+    return rows, (ends - found.lengths).astype(np.int64)
+
+
+def _result(scores: Mapping[str, float], fetch_s: float, score_s: float) -> LateInteraction:
     return LateInteraction(
-        scores=dict(zip(ids, scores, strict=True)),
+        scores=scores,
         stages=(
-            StageTime(name="fetch_tokens", took_ms=(fetched - start) * 1e3),
-            StageTime(name="maxsim", took_ms=(done - fetched) * 1e3),
+            StageTime(name="fetch_tokens", took_ms=fetch_s * 1e3),
+            StageTime(name="maxsim", took_ms=score_s * 1e3),
         ),
     )

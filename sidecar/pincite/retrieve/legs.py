@@ -60,6 +60,11 @@ def knn_body(vector: FloatArray, filter_clauses: Sequence[Mapping[str, Any]], si
     return _body({"knn": {"vector": leg}}, size)
 
 
+def filtered_body(query: dict[str, Any], filter_clauses: Sequence[Mapping[str, Any]], size: int) -> dict[str, Any]:
+    """Any query as a leg, with the filters beside it."""
+    return _body({"bool": {"must": [query], "filter": list(filter_clauses)}}, size)
+
+
 def terms_body(terms: Sequence[str], filter_clauses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Counts of chunks that hold each term, by one aggregation; no hits."""
     return {

@@ -29,6 +29,9 @@ class SidecarServices(Protocol):
             NotFound: ``answer_unknown``.
         """
 
+    def hook_legs(self, request: dict[str, Any]) -> dict[str, Any]:
+        """A checked ``hook_legs_request`` to its ``hook_legs_response``."""
+
     def hook_rerank(self, request: dict[str, Any]) -> dict[str, Any]:
         """A checked ``hook_rerank_request`` to its ``hook_rerank_response``."""
 

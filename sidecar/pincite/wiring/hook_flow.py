@@ -30,6 +30,34 @@ class HookFlow:
     ) -> None:
         self._search, self._encoder = search, encoder
 
+    def legs(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """What the plugin is to search for beside the client's query (contracts/schemas/hook_legs_*.json).
+
+        Raises:
+            UserError: the query is not valid.
+            ConfigError: the encoder cannot be loaded or is not the index's.
+        """
+        start = time.perf_counter()
+        query = checked_query(request["query"])
+        k = int(request["k"])
+        legs: dict[str, Any] = {"knn": None, "centroids": None}
+        reason = None
+        if self._encoder.reads(query):
+            encoded = self._encoder.encode_query(query)
+            legs["knn"] = {"field": "vector", "vector": [float(x) for x in encoded.pooled], "k": k}
+            centroids = self._search.centroid_query(encoded)
+            if centroids is not None:
+                legs["centroids"] = {"query": centroids, "k": k}
+        else:
+            reason = "encoder_lacks_language"
+        return {
+            "contract": CONTRACT,
+            "encoder": self._encoder.id_if_loaded or "none",
+            "took_ms": (time.perf_counter() - start) * 1e3,
+            "reason": reason,
+            **legs,
+        }
+
     def rerank(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Answer one request (contracts/schemas/hook_rerank_request.schema.json).
 
@@ -47,12 +75,15 @@ class HookFlow:
         query = checked_query(request["query"])
         bm25 = {c["id"]: float(c["bm25"]) for c in candidates if c["bm25"] is not None}
         knn = {c["id"]: float(c["knn"]) for c in candidates if c["knn"] is not None}
+        centroids = {c["id"]: float(c["centroids"]) for c in candidates if c.get("centroids") is not None}
         encoded = None
         # A query that the encoder cannot read would be ranked by noise: it keeps the first stage's order.
         if self._encoder.reads(query):
             with clock.measure("encode_query"):
-                encoded = self._encoder.get().encode_query(query)
-        ranking = self._search.rank(bm25, knn or None, versions, encoded, clock, k1=len(versions))
+                encoded = self._encoder.encode_query(query)
+        ranking = self._search.rank(
+            bm25, knn or None, versions, encoded, clock, k1=len(versions), centroids=centroids or None
+        )
         return {
             "contract": CONTRACT,
             "model": {"encoder": self._encoder.id_if_loaded or "none", "reranker": "identity"},

@@ -14,14 +14,13 @@ from pincite.adapters.opensearch_sources import SourceIndex, StoredRecord
 from pincite.domain import ids
 from pincite.domain.codes import SourceStatus
 from pincite.domain.errors import SourceError
-from pincite.domain.protocols import Encoder, Tokenizer
+from pincite.domain.protocols import Encoder, TokenCoder, Tokenizer
 from pincite.domain.types import Chunk, SourceDocument
 from pincite.encode.batches import encode_in_batches
 from pincite.ingest import chunk_forensic
 from pincite.ingest.extractors import ExtractorSet
 from pincite.ingest.read_source import load_document
 from pincite.ingest.walk import FoundFile, Walked, read_bytes
-from pincite.kernels import blobs
 from pincite.wiring.clock import now
 
 Progress = Callable[[str, int, int], None]
@@ -101,6 +100,9 @@ class IngestFlow:
         extractors: By file suffix.
         tokenizer: The chunker's.
         encoder: Loaded when the first chunk needs it, so that an unchanged run costs no model.
+        encoder_id: The index's encoder.
+        coder: Token vectors to rows; loaded likewise.
+        codec_id: The index's codec.
     """
 
     def __init__(
@@ -111,10 +113,12 @@ class IngestFlow:
         tokenizer: Tokenizer,
         encoder: Callable[[], Encoder],
         encoder_id: str,
+        coder: Callable[[], TokenCoder],
         codec_id: str,
     ) -> None:
         self._sources, self._extractors, self._tokenizer = sources, extractors, tokenizer
-        self._encoder, self._encoder_id, self._codec_id = encoder, encoder_id, codec_id
+        self._encoder, self._encoder_id = encoder, encoder_id
+        self._coder, self._codec_id = coder, codec_id
 
     def run(self, found: Walked, options: IngestOptions, progress: Progress | None = None) -> IngestReport:
         """Take files in, one after the other; a file that cannot be taken in is reported, not raised.
@@ -198,7 +202,7 @@ class IngestFlow:
         stamps = self._sources.chunk_stamps(document.source_id)
         missing = [chunk for chunk in chunks if stamps.get(chunk.chunk_id) != self._stamp(chunk)]
         if missing:
-            for batch in encode_in_batches(missing, self._encoder()):
+            for batch in encode_in_batches(missing, self._encoder(), self._coder()):
                 self._sources.write_chunks(
                     batch, encoder_id=self._encoder_id, codec_id=self._codec_id, ingested_at=now()
                 )
@@ -265,11 +269,6 @@ class IngestFlow:
             chunk.provenance.case_id,
             chunk.provenance.file_name,
         )
-
-
-def codec_id(encoder: Encoder) -> str:
-    """The token blob's format for an encoder."""
-    return blobs.format_id(encoder.token_dim)
 
 
 _IDENTITY = ("content_hash", "case_id", "date", "extractor", "chunker", "encoder_id", "file_name")

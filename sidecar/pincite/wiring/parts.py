@@ -6,18 +6,22 @@ Heavy engines are loaded at first use, so that a process that never needs one ne
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 
 from pincite.adapters.models_sbert import MINILM_DIM, MINILM_ID
 from pincite.adapters.opensearch_indices import IndexModel
-from pincite.domain.protocols import Encoder, Reranker
+from pincite.domain.codec import TokenFormat
+from pincite.domain.protocols import Encoded, Encoder, Reranker
 from pincite.domain.types import Versioned
 from pincite.encode.batches import CONTEXT_ID
-from pincite.kernels import blobs
+from pincite.encode.shipped_codecs import shipped_codec_facts
 from pincite.rank.identity import IdentityReranker
 from pincite.text.scripts import latin_share
 
 _MIN_LATIN_SHARE = 0.5
+#: Queries whose vectors are kept: the hook's two calls, and pages of one search, encode once.
+_QUERIES_KEPT = 128
 
 
 class LazyEncoder:
@@ -33,6 +37,8 @@ class LazyEncoder:
         self._check = check
         self._encoder: Encoder | None = None
         self._lock = threading.Lock()
+        self._queries: OrderedDict[str, Encoded] = OrderedDict()
+        self._queries_lock = threading.Lock()
 
     def reads(self, text: str) -> bool:
         """Whether the encoder can read a text: the packaged MiniLM is English, so Latin script only."""
@@ -56,6 +62,24 @@ class LazyEncoder:
                     self._check(encoder)
                 self._encoder = encoder
             return self._encoder
+
+    def encode_query(self, text: str) -> Encoded:
+        """The query's vectors; those of the last queries are kept in memory.
+
+        Raises:
+            ConfigError: as ``get``.
+        """
+        with self._queries_lock:
+            kept = self._queries.get(text)
+            if kept is not None:
+                self._queries.move_to_end(text)
+                return kept
+        encoded = self.get().encode_query(text)
+        with self._queries_lock:
+            self._queries[text] = encoded
+            while len(self._queries) > _QUERIES_KEPT:
+                self._queries.popitem(last=False)
+        return encoded
 
 
 def load_encoder(name: str) -> Encoder:
@@ -86,27 +110,28 @@ def load_reranker(name: str) -> Reranker:
     return CrossEncoderReranker(name)
 
 
-def model_of(encoder: Encoder, chunker: Versioned) -> IndexModel:
-    """What an index for this encoder is made with."""
-    return IndexModel(
-        encoder_id=encoder.encoder_id,
-        dim=encoder.dim,
-        token_dim=encoder.token_dim,
-        token_format=blobs.format_id(encoder.token_dim),
-        chunker=str(chunker),
-        context=CONTEXT_ID,
-    )
+def model_of(encoder: Encoder, chunker: Versioned, *, codec: str = "auto") -> IndexModel:
+    """What a new index for this encoder is made with."""
+    return _model(encoder.encoder_id, encoder.dim, encoder.token_dim, chunker, codec)
 
 
-def expected_model(name: str, chunker: Versioned) -> IndexModel:
+def expected_model(name: str, chunker: Versioned, *, codec: str = "auto") -> IndexModel:
     """The same, without loading the encoder where its facts are fixed: ``init`` then needs no torch."""
     if name != "minilm":
-        return model_of(load_encoder(name), chunker)
+        return model_of(load_encoder(name), chunker, codec=codec)
+    return _model(MINILM_ID, MINILM_DIM, MINILM_DIM, chunker, codec)
+
+
+def _model(encoder_id: str, dim: int, token_dim: int, chunker: Versioned, codec: str) -> IndexModel:
+    """Codes where a codec for the encoder is shipped, half-precision vectors otherwise."""
+    shipped = shipped_codec_facts(encoder_id) if codec == "auto" else None
+    half = TokenFormat(kind="f16", dim=token_dim).name
     return IndexModel(
-        encoder_id=MINILM_ID,
-        dim=MINILM_DIM,
-        token_dim=MINILM_DIM,
-        token_format=blobs.format_id(MINILM_DIM),
+        encoder_id=encoder_id,
+        dim=dim,
+        token_dim=token_dim,
+        token_format=shipped.format if shipped else half,
+        codec_id=shipped.codec_id if shipped else half,
         chunker=str(chunker),
         context=CONTEXT_ID,
     )

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pincite.adapters.opensearch_chunks import ChunkIndex
 from pincite.adapters.opensearch_indices import Indices
 from pincite.adapters.opensearch_sources import SourceIndex
 from pincite.domain.errors import ConfigError, UserError
-from pincite.domain.protocols import Encoded, Reranker, TokenStore
+from pincite.domain.protocols import Encoded, Reranker
 from pincite.domain.types import (
     ChunkVersion,
     Passage,
@@ -25,9 +26,11 @@ from pincite.domain.types import (
 from pincite.rank import fusion
 from pincite.rank.late_interaction import late_interaction
 from pincite.retrieve import legs
+from pincite.retrieve.centroids import centroid_query
 from pincite.retrieve.filters import clauses
 from pincite.text.words import content_words
 from pincite.wiring.clock import Clock
+from pincite.wiring.late import LateParts
 from pincite.wiring.parts import LazyEncoder
 
 MAX_QUERY_CHARS = 8192
@@ -88,10 +91,11 @@ class SearchFlow:
     Args:
         indices: The installation.
         encoder: For the semantic stages.
-        tokens: Token vectors of chunks.
+        late: The late-interaction parts of the index.
         reranker: The cross-encoder or ``identity``.
         config: Fusion weights and bounds.
         k1: Candidates that late interaction sees.
+        nprobe: Centroids that the centroid leg probes for each query token; 0: no such leg.
     """
 
     def __init__(
@@ -99,13 +103,14 @@ class SearchFlow:
         indices: Indices,
         *,
         encoder: LazyEncoder,
-        tokens: Callable[[], TokenStore],
+        late: Callable[[], LateParts],
         reranker: Reranker,
         config: fusion.FusionConfig,
         k1: int,
+        nprobe: int = 0,
     ) -> None:
-        self._indices, self._encoder, self._tokens = indices, encoder, tokens
-        self._reranker, self._config, self._k1 = reranker, config, k1
+        self._indices, self._encoder, self._late = indices, encoder, late
+        self._reranker, self._config, self._k1, self._nprobe = reranker, config, k1, nprobe
 
     def search(
         self,
@@ -135,8 +140,12 @@ class SearchFlow:
         if shortened:
             degraded.append("lexical_leg:question_shortened")
         bodies = [legs.bm25_body(lexical, where, window)]
+        by_centroids = None
         if encoded is not None:
             bodies.append(legs.knn_body(encoded.pooled, where, window))
+            by_centroids = self.centroid_query(encoded)
+        if by_centroids is not None:
+            bodies.append(legs.filtered_body(by_centroids, where, window))
         if with_terms:
             bodies.append(legs.terms_body(content_words(text), where))
         with clock.measure("first_stage"):
@@ -146,9 +155,13 @@ class SearchFlow:
         if encoded is not None:
             knn, knn_versions = legs.scored(replies[1])
             versions |= knn_versions
+        centroids: dict[str, float] | None = None
+        if by_centroids is not None:
+            centroids, centroid_versions = legs.scored(replies[2])
+            versions |= centroid_versions
         terms, n_chunks = legs.term_stats(replies[-1]) if with_terms else ((), 0)
 
-        ranking = self.rank(bm25, knn, versions, encoded, clock)
+        ranking = self.rank(bm25, knn, versions, encoded, clock, centroids=centroids)
         if ranking.n_without_tokens:
             degraded.append("tokens_missing")
         with clock.measure("fetch_passages"):
@@ -182,26 +195,43 @@ class SearchFlow:
         clock: Clock,
         *,
         k1: int | None = None,
+        centroids: Mapping[str, float] | None = None,
     ) -> Ranking:
-        """First-stage scores to the final order; late interaction sees the best ``k1``.
+        """First-stage scores to the final order; late interaction sees the best ``k1`` of each leg.
 
-        ``versions`` holds every candidate; its order breaks ties.
+        ``versions`` holds every candidate; its order breaks ties. What the centroid leg alone found has no
+        score in the fused first stage that would bring it to the top: it is MaxSim's to judge, so the leg's
+        own best are among the candidates whatever their place.
         """
         with clock.measure("fuse"):
             first = fusion.first_stage(bm25, knn, list(versions), self._config)
             order = fusion.ranked(first)
-        head, tail = order[: k1 or self._k1], order[k1 or self._k1 :]
+        n_head = k1 or self._k1
+        chosen = {*order[:n_head], *fusion.ranked(centroids or {})[:n_head]}
+        head, tail = [key for key in order if key in chosen], [key for key in order if key not in chosen]
         late: Mapping[str, float] = {}
         fused = {key: first[key] for key in head}
         if encoded is not None and head:
-            outcome = late_interaction(encoded.tokens, {key: versions[key] for key in head}, self._tokens())
+            parts = self._late()
+            outcome = late_interaction(
+                parts.coder.query(encoded.tokens),
+                {key: versions[key] for key in head},
+                parts.store,
+                parts.scorer,
+            )
             clock.stages.extend(outcome.stages)
             late = outcome.scores
             fused = fusion.with_maxsim(fused, late, len(encoded.tokens), self._config)
         scores: dict[str, dict[str, float]] = {}
         for key in order:
             scores[key] = {"first_stage": first[key]}
-            for name, leg in (("bm25", bm25), ("knn", knn or {}), ("maxsim", late), ("fused", fused)):
+            for name, leg in (
+                ("bm25", bm25),
+                ("knn", knn or {}),
+                ("centroids", centroids or {}),
+                ("maxsim", late),
+                ("fused", fused),
+            ):
                 if key in leg:
                     scores[key][name] = leg[key]
         missing = sum(1 for key in head if key not in late) if encoded is not None else 0
@@ -209,14 +239,22 @@ class SearchFlow:
             order=(*fusion.ranked(fused), *tail), versions=versions, scores=scores, n_without_tokens=missing
         )
 
+    def centroid_query(self, encoded: Encoded) -> dict[str, Any] | None:
+        """The centroid leg's query; None where it is switched off or the index has no residual codes."""
+        if not self._nprobe:
+            return None
+        coder = self._late().coder
+        if coder.codec is None:
+            return None
+        return centroid_query(coder.query(encoded.tokens), coder.codec.centroids, nprobe=self._nprobe)
+
     def _encoded(self, text: str, clock: Clock, degraded: list[str]) -> Encoded | None:
         if not self._encoder.reads(text):
             degraded.append("semantic_stages_skipped:encoder_lacks_language")
             return None
         try:
             with clock.measure("encode_query"):
-                encoder = self._encoder.get()
-                encoded = encoder.encode_query(text)
+                encoded = self._encoder.encode_query(text)
         except ConfigError as exc:
             if exc.code == "encoder_mismatch":
                 raise

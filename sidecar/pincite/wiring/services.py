@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from pincite.adapters.opensearch import Cluster
 from pincite.adapters.opensearch_answers import AnswerIndex
-from pincite.adapters.opensearch_chunks import ChunkIndex, StoredTokens
+from pincite.adapters.opensearch_chunks import ChunkIndex
 from pincite.adapters.opensearch_indices import Indices, InitReport
 from pincite.adapters.opensearch_sources import SourceIndex, StoredRecord
-from pincite.adapters.token_cache import TokenCache
+from pincite.domain.codec import Codec, TokenFormat
 from pincite.domain.errors import NotFound, PinciteError, UserError
 from pincite.domain.protocols import Encoder, Reranker
 from pincite.domain.types import SearchFilter, SearchResult
@@ -21,9 +21,11 @@ from pincite.kernels.maxsim import maxsim_many
 from pincite.rank.fusion import FusionConfig
 from pincite.wiring.access import open_cluster
 from pincite.wiring.answer_flow import AnswerFlow
+from pincite.wiring.codec_flow import CodecFlow, TrainOptions
 from pincite.wiring.generators import build_answerer
 from pincite.wiring.hook_flow import HookFlow
 from pincite.wiring.ingest_flow import IngestFlow, IngestOptions, IngestReport, Progress, remove_source
+from pincite.wiring.late import LateInteraction, cache_folder, coder_of, load_codec
 from pincite.wiring.parts import LazyEncoder, expected_model, load_reranker, model_of
 from pincite.wiring.search_flow import SearchFlow
 from pincite.wiring.settings import Settings
@@ -69,9 +71,13 @@ class Services:
         return SourceIndex(self.indices)
 
     @cached_property
-    def _tokens(self) -> StoredTokens:
-        cache = TokenCache(self.settings.sidecar.cache_mb * 2**20)
-        return StoredTokens(self.indices, cache, self._encoder.get().token_dim)
+    def _late(self) -> LateInteraction:
+        return LateInteraction(
+            self.indices,
+            cache_folder=cache_folder(self.settings.home),
+            cache_bytes=self.settings.sidecar.cache_mb * 2**20,
+            device=self.settings.sidecar.device,
+        )
 
     @cached_property
     def _reranker(self) -> Reranker:
@@ -83,10 +89,11 @@ class Services:
         return SearchFlow(
             self.indices,
             encoder=self._encoder,
-            tokens=lambda: self._tokens,
+            late=self._late.get,
             reranker=self._reranker,
             config=FusionConfig(weight_knn=r.weight_knn, weight_maxsim=r.weight_maxsim, method=r.fusion),
             k1=r.k1,
+            nprobe=r.nprobe if r.centroids else 0,
         )
 
     @cached_property
@@ -123,10 +130,19 @@ class Services:
 
     def init(self) -> InitReport:
         """Install what is missing in the cluster."""
-        model = expected_model(self.settings.encoder, chunk_forensic.CHUNKER)
-        report = self.indices.init(model)
-        self._ready_model = model
+        report = self.indices.init(self._expected_model())
+        self._ready_model = self._installed()
         return report
+
+    def _expected_model(self) -> IndexModel:
+        return expected_model(self.settings.encoder, chunk_forensic.CHUNKER, codec=self.settings.codec)
+
+    def _installed(self) -> IndexModel:
+        """What the index was made with; its codec is stored beside it, if it is not there yet."""
+        model = self.indices.installed_model() or self._expected_model()
+        if TokenFormat.parse(model.token_format).kind == "rc":
+            load_codec(model.codec_id, model.encoder_id, self.indices)
+        return model
 
     def _require_index(self) -> IndexModel:
         """The index's model; the index is made when there is none.
@@ -136,11 +152,11 @@ class Services:
         """
         with self._init_lock:
             if self._ready_model is None:
-                model = expected_model(self.settings.encoder, chunk_forensic.CHUNKER)
+                model = self._expected_model()
                 if not self.indices.check_model(model):
                     self._progress("No Pincite index yet: creating it.")
                     self.indices.init(model)
-                self._ready_model = model
+                self._ready_model = self._installed()
             return self._ready_model
 
     def _check_encoder(self, encoder: Encoder) -> None:
@@ -150,14 +166,18 @@ class Services:
 
     def ingest(self, found: Walked, options: IngestOptions, progress: Progress | None = None) -> IngestReport:
         """Take files in."""
-        model = self._require_index()
+        self._require_index()
+        # As it is now: another process may have re-encoded the index since this one started.
+        model = self._installed()
+        coder = lru_cache(maxsize=1)(lambda: coder_of(model, self.indices))
         flow = IngestFlow(
             self._sources,
             extractors=extractor_set(),
             tokenizer=tokenizer(),
             encoder=self._encoder.get,
             encoder_id=model.encoder_id,
-            codec_id=model.token_format,
+            coder=coder,
+            codec_id=model.codec_id,
         )
         return flow.run(found, options, progress)
 
@@ -192,6 +212,27 @@ class Services:
             )
         record = self._sources.get(named[0]["source_id"])
         return remove_source(self._sources, record) if isinstance(record, StoredRecord) else 0
+
+    # -- codec -------------------------------------------------------------------------------------
+
+    @cached_property
+    def _codecs(self) -> CodecFlow:
+        return CodecFlow(self.indices, encoder=self._encoder.get)
+
+    def codec_status(self) -> dict[str, Any]:
+        """The index's codec, the codecs that are stored, and what a migration has left to do."""
+        self._require_index()
+        return self._codecs.status(self._installed())
+
+    def codec_train(self, options: TrainOptions, progress: Progress) -> Codec:
+        """Train a codec on a sample of the index and store it."""
+        self._require_index()
+        return self._codecs.train(self._installed(), options, progress)
+
+    def codec_migrate(self, codec_id: str, progress: Progress, *, keep_old: bool) -> dict[str, Any]:
+        """Re-encode all chunks with a codec and put it in force."""
+        self._require_index()
+        return self._codecs.migrate(self._installed(), codec_id, progress, keep_old=keep_old)
 
     # -- search and answers ------------------------------------------------------------------------
 
@@ -241,6 +282,11 @@ class Services:
 
     # -- the sidecar's -----------------------------------------------------------------------------
 
+    def hook_legs(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The legs that the hook is to search for."""
+        self._require_index()
+        return self._hook.legs(request)
+
     def hook_rerank(self, request: dict[str, Any]) -> dict[str, Any]:
         """Rerank the hook's candidates."""
         return self._hook.rerank(request)
@@ -251,7 +297,7 @@ class Services:
         if scores is not None:
             return scores
         encoder = self._encoder.get()
-        encoded = encoder.encode_query(query)
+        encoded = self._encoder.encode_query(query)
         passages = encoder.encode_passages(documents)
         n_tokens = max(len(encoded.tokens), 1)
         return [s / n_tokens for s in maxsim_many(encoded.tokens, [p.tokens for p in passages])]
@@ -268,9 +314,17 @@ class Services:
             "vectors": [[float(x) for x in e.pooled] for e in encoded],
         }
 
+    def encoder(self) -> Encoder:
+        """The encoder, loaded.
+
+        Raises:
+            ConfigError: it cannot be loaded, or the index was made with another.
+        """
+        return self._encoder.get()
+
     def n_query_tokens(self, query: str) -> int:
         """How many token vectors a query has: MaxSim is a sum over them."""
-        return len(self._encoder.get().encode_query(query).tokens)
+        return len(self._encoder.encode_query(query).tokens)
 
     def readiness(self) -> list[dict[str, Any]]:
         """Checks ``{name, ok, detail}``: the cluster, the index, the encoder, and whether ``warm`` is over."""
@@ -303,7 +357,7 @@ class Services:
         try:
             self._encoder.get().encode_query("warm up")
             self._require_index()
-            n_chunks = self._tokens.fill_cache()
+            n_chunks = self._late.get().store.fill_cache()
             self._search.search("warm up", size=1)
             self._warm = f"{n_chunks} chunks in the cache"
         except PinciteError as exc:

@@ -66,6 +66,7 @@ class SidecarSettings(BaseModel):
     max_queue: int = Field(default=32, ge=1)
     threads: int = Field(default=8, ge=1)
     cache_mb: int = Field(default=1024, ge=1)
+    device: Literal["auto", "cpu", "cuda"] = "auto"
 
 
 class OpenAISettings(BaseModel):
@@ -86,6 +87,8 @@ class RetrievalSettings(BaseModel):
     fusion: Literal["minmax", "rrf"] = "minmax"
     weight_knn: float = Field(default=0.65, ge=0, le=1)
     weight_maxsim: float = Field(default=0.6, ge=0, le=1)
+    centroids: bool = True
+    nprobe: int = Field(default=4, ge=1, le=32)
 
 
 class Settings(BaseSettings):
@@ -103,6 +106,7 @@ class Settings(BaseSettings):
     openai: OpenAISettings = OpenAISettings()
     retrieval: RetrievalSettings = RetrievalSettings()
     encoder: str = "minilm"
+    codec: Literal["auto", "none"] = "auto"
     reranker: str = "identity"
     generator: str = "extractive"
     answerability_threshold: float = Field(default=0.6, ge=0, le=1)

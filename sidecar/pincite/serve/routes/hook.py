@@ -1,4 +1,4 @@
-"""``POST /v1/hook/rerank``: called by the search-pipeline plugin."""
+"""``POST /v1/hook/legs`` and ``/v1/hook/rerank``: called by the search-pipeline plugin."""
 
 from __future__ import annotations
 
@@ -19,12 +19,27 @@ CONTRACT = "1"
 CONTRACT_HEADER = "Pincite-Contract"
 _FIELDS = frozenset({"query", "deadline_ms", "candidates"})
 _CANDIDATE_FIELDS = frozenset({"id", "seq_no", "primary_term", "bm25", "knn"})
+_ALL_CANDIDATE_FIELDS = _CANDIDATE_FIELDS | {"centroids"}
 _SCORE_TYPES = frozenset({int, float, type(None)})
 
 
 def blueprint(sidecar: Sidecar) -> Blueprint:
     """The route."""
     routes = Blueprint("hook", __name__)
+
+    @routes.post("/v1/hook/legs")
+    def hook_legs() -> Response:
+        arrived: float = g.arrived
+        sidecar.guard.require_bearer()
+        _check_contract()
+        with sidecar.gate.admitted():
+            body = bodies.read("hook_legs_request", text_field="query")
+            deadline_ms = body.get("deadline_ms")
+            with sidecar.gate.working(None if deadline_ms is None else arrived + deadline_ms / 1000):
+                result = sidecar.services.hook_legs(body)
+        response = bodies.reply(result)
+        response.headers[CONTRACT_HEADER] = CONTRACT
+        return response
 
     @routes.post("/v1/hook/rerank")
     def hook_rerank() -> Response:
@@ -75,7 +90,7 @@ def plainly_valid(body: object) -> bool:
 
 
 def _plain_candidate(candidate: object) -> bool:
-    if not isinstance(candidate, dict) or candidate.keys() != _CANDIDATE_FIELDS:
+    if not isinstance(candidate, dict) or not _CANDIDATE_FIELDS <= candidate.keys() <= _ALL_CANDIDATE_FIELDS:
         return False
     name, seq_no, term = candidate["id"], candidate["seq_no"], candidate["primary_term"]
     return (
@@ -87,6 +102,7 @@ def _plain_candidate(candidate: object) -> bool:
         and term >= 1
         and type(candidate["bm25"]) in _SCORE_TYPES
         and type(candidate["knn"]) in _SCORE_TYPES
+        and type(candidate.get("centroids")) in _SCORE_TYPES
     )
 
 

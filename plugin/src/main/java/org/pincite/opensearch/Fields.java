@@ -161,6 +161,32 @@ final class Fields {
         throw wrong(name, "an array");
     }
 
+    /** Takes an object as it stands. */
+    Map<String, Object> map(String name) {
+        if (take(name) instanceof Map<?, ?> map) {
+            Map<String, Object> copy = new LinkedHashMap<>();
+            map.forEach((key, value) -> copy.put(String.valueOf(key), value));
+            return copy;
+        }
+        throw wrong(name, "an object");
+    }
+
+    /** Takes an array of at most {@code max} numbers that are finite as floats. */
+    float[] floats(String name, int max) {
+        if (take(name) instanceof List<?> list && list.size() <= max) {
+            float[] floats = new float[list.size()];
+            for (int i = 0; i < floats.length; i++) {
+                if (list.get(i) instanceof Number number && Float.isFinite(number.floatValue())) {
+                    floats[i] = number.floatValue();
+                } else {
+                    throw wrong(name, "an array of finite numbers");
+                }
+            }
+            return floats;
+        }
+        throw wrong(name, "an array of at most " + max);
+    }
+
     /** Takes every field that is left, each a finite number or null. */
     Map<String, Double> nullableNumbers() {
         Map<String, Double> numbers = new LinkedHashMap<>();

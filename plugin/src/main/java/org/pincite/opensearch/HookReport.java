@@ -23,6 +23,7 @@ import java.util.Map;
  * @param tookMs what the hook added to this search, in milliseconds
  * @param model what scored, null when nothing did
  * @param nKnnOnly how many hits k-NN alone added
+ * @param legs what each leg of the first stage brought; empty when the search was not widened
  * @param answerId an answer to follow, or null
  * @param hits one entry for each hit of the page, in its order; empty unless applied or partial
  */
@@ -36,6 +37,7 @@ record HookReport(
     double tookMs,
     Model model,
     int nKnnOnly,
+    List<Leg> legs,
     String answerId,
     List<Hit> hits
 ) implements Writeable, ToXContentFragment {
@@ -56,6 +58,51 @@ record HookReport(
             Stage stage = new Stage(fields.string("name"), fields.millis("took_ms"));
             fields.end();
             return stage;
+        }
+    }
+
+    /**
+     * A leg of the first stage.
+     *
+     * @param name {@code bm25} (the client's own query), {@code knn} or {@code centroids}
+     * @param nHits how many hits it brought
+     * @param nOnly how many candidates no other leg found
+     * @param tookMs its time, in milliseconds
+     * @param reason why it was left out, null when it ran
+     */
+    record Leg(String name, int nHits, int nOnly, double tookMs, LegReason reason) implements Writeable {
+        static final List<String> NAMES = List.of("bm25", "knn", "centroids");
+
+        Leg {
+            if (NAMES.contains(name) == false) {
+                throw new IllegalArgumentException("unknown leg");
+            }
+        }
+
+        Leg(StreamInput in) throws IOException {
+            this(in.readString(), in.readVInt(), in.readVInt(), in.readDouble(), in.readBoolean() ? in.readEnum(LegReason.class) : null);
+        }
+
+        @Override
+        public void writeTo(StreamOutput out) throws IOException {
+            out.writeString(name);
+            out.writeVInt(nHits);
+            out.writeVInt(nOnly);
+            out.writeDouble(tookMs);
+            out.writeBoolean(reason != null);
+            if (reason != null) {
+                out.writeEnum(reason);
+            }
+        }
+
+        static Leg from(Fields fields) {
+            String name = fields.string("name");
+            int nHits = fields.integer("n_hits", 0);
+            int nOnly = fields.integer("n_only", 0);
+            double tookMs = fields.millis("took_ms");
+            String reason = fields.nullableString("reason");
+            fields.end();
+            return new Leg(name, nHits, nOnly, tookMs, reason == null ? null : LegReason.of(reason));
         }
     }
 
@@ -129,7 +176,25 @@ record HookReport(
 
     /** Makes the report of a search that was not reranked. */
     static HookReport not(Reason reason, String message, int window, int nCandidates, List<Stage> stages, double tookMs) {
-        return new HookReport(reason.status(), reason, message, window, nCandidates, stages, tookMs, null, 0, null, List.of());
+        return new HookReport(reason.status(), reason, message, window, nCandidates, stages, tookMs, null, 0, List.of(), null, List.of());
+    }
+
+    /** Returns this report with the legs. */
+    HookReport with(List<Leg> ran) {
+        return new HookReport(
+            status,
+            reason,
+            message,
+            window,
+            nCandidates,
+            stages,
+            tookMs,
+            model,
+            nKnnOnly,
+            List.copyOf(ran),
+            answerId,
+            hits
+        );
     }
 
     HookReport(StreamInput in) throws IOException {
@@ -143,6 +208,7 @@ record HookReport(
             in.readDouble(),
             in.readOptionalWriteable(Model::new),
             in.readVInt(),
+            in.readList(Leg::new),
             in.readOptionalString(),
             in.readList(Hit::new)
         );
@@ -162,6 +228,7 @@ record HookReport(
         out.writeDouble(tookMs);
         out.writeOptionalWriteable(model);
         out.writeVInt(nKnnOnly);
+        out.writeList(legs);
         out.writeOptionalString(answerId);
         out.writeList(hits);
     }
@@ -185,6 +252,7 @@ record HookReport(
             fields.millis("took_ms"),
             model == null ? null : Model.from(model),
             fields.has("n_knn_only") ? fields.integer("n_knn_only", 0) : 0,
+            fields.has("legs") ? fields.objects("legs").stream().map(Leg::from).toList() : List.of(),
             fields.has("answer_id") ? fields.nullableString("answer_id") : null,
             fields.objects("hits").stream().map(Hit::from).toList()
         );
@@ -212,6 +280,12 @@ record HookReport(
             builder.startObject("model").field("encoder", model.encoder()).field("reranker", model.reranker()).endObject();
         }
         builder.field("n_knn_only", nKnnOnly);
+        builder.startArray("legs");
+        for (Leg leg : legs) {
+            builder.startObject().field("name", leg.name()).field("n_hits", leg.nHits()).field("n_only", leg.nOnly());
+            builder.field("took_ms", leg.tookMs()).field("reason", leg.reason() == null ? null : leg.reason().code()).endObject();
+        }
+        builder.endArray();
         builder.field("answer_id", answerId);
         builder.startArray("hits");
         for (Hit hit : hits) {

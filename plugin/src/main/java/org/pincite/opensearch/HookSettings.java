@@ -48,23 +48,86 @@ final class HookSettings {
     /** False leaves every search alone. */
     static final Setting<Boolean> ENABLED = Setting.boolSetting("pincite.enabled", true, Property.NodeScope, Property.Dynamic);
 
+    /** How many calls to the sidecar may wait for a reply at a time, on one node. */
+    static final Setting<Integer> IN_FLIGHT_MAX = Setting.intSetting(
+        "pincite.in_flight.max",
+        SidecarClient.MAX_IN_FLIGHT,
+        1,
+        10_000,
+        Property.NodeScope,
+        Property.Dynamic
+    );
+    /** After how many failures in a row a sidecar is left alone. */
+    static final Setting<Integer> BREAKER_FAILURES = Setting.intSetting(
+        "pincite.breaker.failures",
+        5,
+        1,
+        1_000_000,
+        Property.NodeScope,
+        Property.Dynamic
+    );
+    /** For how long it is left alone before one call tries it, in milliseconds. */
+    static final Setting<Integer> BREAKER_OPEN_MS = Setting.intSetting(
+        "pincite.breaker.open_ms",
+        5_000,
+        1,
+        3_600_000,
+        Property.NodeScope,
+        Property.Dynamic
+    );
+    /** False leaves the k-NN leg out. */
+    static final Setting<Boolean> LEGS_KNN = Setting.boolSetting("pincite.legs.knn", true, Property.NodeScope, Property.Dynamic);
+    /** False leaves the centroid leg out. */
+    static final Setting<Boolean> LEGS_CENTROIDS = Setting.boolSetting(
+        "pincite.legs.centroids",
+        true,
+        Property.NodeScope,
+        Property.Dynamic
+    );
+
     private final List<URI> sidecarUrls;
     private volatile int deadlineMs;
     private volatile int window;
     private volatile boolean enabled;
+    private volatile int maxInFlight;
+    private volatile int breakerFailures;
+    private volatile int breakerOpenMs;
+    private volatile boolean knnLeg;
+    private volatile boolean centroidLeg;
 
     HookSettings(Settings settings, ClusterSettings clusterSettings) {
         this.sidecarUrls = SIDECAR_URLS.get(settings);
         this.deadlineMs = DEADLINE_MS.get(settings);
         this.window = WINDOW.get(settings);
         this.enabled = ENABLED.get(settings);
+        this.maxInFlight = IN_FLIGHT_MAX.get(settings);
+        this.breakerFailures = BREAKER_FAILURES.get(settings);
+        this.breakerOpenMs = BREAKER_OPEN_MS.get(settings);
+        this.knnLeg = LEGS_KNN.get(settings);
+        this.centroidLeg = LEGS_CENTROIDS.get(settings);
         clusterSettings.addSettingsUpdateConsumer(DEADLINE_MS, value -> deadlineMs = value);
         clusterSettings.addSettingsUpdateConsumer(WINDOW, value -> window = value);
         clusterSettings.addSettingsUpdateConsumer(ENABLED, value -> enabled = value);
+        clusterSettings.addSettingsUpdateConsumer(IN_FLIGHT_MAX, value -> maxInFlight = value);
+        clusterSettings.addSettingsUpdateConsumer(BREAKER_FAILURES, value -> breakerFailures = value);
+        clusterSettings.addSettingsUpdateConsumer(BREAKER_OPEN_MS, value -> breakerOpenMs = value);
+        clusterSettings.addSettingsUpdateConsumer(LEGS_KNN, value -> knnLeg = value);
+        clusterSettings.addSettingsUpdateConsumer(LEGS_CENTROIDS, value -> centroidLeg = value);
     }
 
     static List<Setting<?>> all() {
-        return List.of(SIDECAR_URLS, SIDECAR_TOKEN, DEADLINE_MS, WINDOW, ENABLED);
+        return List.of(
+            SIDECAR_URLS,
+            SIDECAR_TOKEN,
+            DEADLINE_MS,
+            WINDOW,
+            ENABLED,
+            IN_FLIGHT_MAX,
+            BREAKER_FAILURES,
+            BREAKER_OPEN_MS,
+            LEGS_KNN,
+            LEGS_CENTROIDS
+        );
     }
 
     /**
@@ -118,5 +181,25 @@ final class HookSettings {
 
     boolean enabled() {
         return enabled;
+    }
+
+    int maxInFlight() {
+        return maxInFlight;
+    }
+
+    int breakerFailures() {
+        return breakerFailures;
+    }
+
+    long breakerOpenNanos() {
+        return breakerOpenMs * 1_000_000L;
+    }
+
+    boolean knnLeg() {
+        return knnLeg;
+    }
+
+    boolean centroidLeg() {
+        return centroidLeg;
     }
 }

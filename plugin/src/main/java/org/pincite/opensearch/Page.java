@@ -44,6 +44,15 @@ final class Page {
      * @param addedMs what the hook added to {@code took}, in milliseconds
      */
     static SearchResponse rebuild(SearchResponse response, int[] places, HookReport report, long addedMs) {
+        return rebuild(response, response.getHits().getHits(), places, report, addedMs);
+    }
+
+    /**
+     * Rebuilds a response with hits of its own and of legs.
+     *
+     * @param all what {@code places} are places in; hits of legs are among them only when the search is not collapsed
+     */
+    static SearchResponse rebuild(SearchResponse response, SearchHit[] all, int[] places, HookReport report, long addedMs) {
         SearchResponseSections sections = response.getInternalResponse();
         List<SearchExtBuilder> exts = new ArrayList<>();
         for (SearchExtBuilder ext : sections.getSearchExtBuilders()) {
@@ -55,7 +64,7 @@ final class Page {
         exts.add(new PinciteExt(report));
         Map<String, ProfileShardResult> profile = sections.profile();
         InternalSearchResponse internal = new InternalSearchResponse(
-            places == null ? sections.hits() : select(sections.hits(), places),
+            places == null ? sections.hits() : select(sections.hits(), all, places),
             (InternalAggregations) sections.aggregations(),
             sections.suggest(),
             profile.isEmpty() ? null : new SearchProfileShardResults(profile),
@@ -79,8 +88,7 @@ final class Page {
         );
     }
 
-    private static SearchHits select(SearchHits hits, int[] places) {
-        SearchHit[] all = hits.getHits();
+    private static SearchHits select(SearchHits hits, SearchHit[] all, int[] places) {
         SearchHit[] page = Arrays.stream(places).mapToObj(place -> all[place]).toArray(SearchHit[]::new);
         Object[] values = hits.getCollapseValues();
         // One collapse value stands for each hit, so they move with them.

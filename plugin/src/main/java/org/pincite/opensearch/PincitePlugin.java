@@ -1,17 +1,25 @@
 package org.pincite.opensearch;
 
 import org.opensearch.cluster.metadata.IndexNameExpressionResolver;
+import org.opensearch.cluster.node.DiscoveryNodes;
 import org.opensearch.cluster.service.ClusterService;
+import org.opensearch.common.settings.ClusterSettings;
+import org.opensearch.common.settings.IndexScopedSettings;
 import org.opensearch.common.settings.Setting;
 import org.opensearch.common.settings.Settings;
+import org.opensearch.common.settings.SettingsFilter;
 import org.opensearch.core.common.io.stream.NamedWriteableRegistry;
 import org.opensearch.core.xcontent.NamedXContentRegistry;
 import org.opensearch.env.Environment;
 import org.opensearch.env.NodeEnvironment;
+import org.opensearch.plugins.ActionPlugin;
 import org.opensearch.plugins.Plugin;
+import org.opensearch.plugins.ReloadablePlugin;
 import org.opensearch.plugins.SearchPipelinePlugin;
 import org.opensearch.plugins.SearchPlugin;
 import org.opensearch.repositories.RepositoriesService;
+import org.opensearch.rest.RestController;
+import org.opensearch.rest.RestHandler;
 import org.opensearch.script.ScriptService;
 import org.opensearch.search.pipeline.Processor;
 import org.opensearch.search.pipeline.SearchRequestProcessor;
@@ -26,12 +34,14 @@ import java.util.Map;
 import java.util.function.Supplier;
 
 /** The plugin {@code pincite}: registers the hook's processors, its settings and {@code ext.pincite}. */
-public final class PincitePlugin extends Plugin implements SearchPipelinePlugin, SearchPlugin {
+public final class PincitePlugin extends Plugin implements SearchPipelinePlugin, SearchPlugin, ActionPlugin, ReloadablePlugin {
     private final String token;
+    private final HookStats stats = new HookStats();
     // Set in createComponents, which comes before the pipeline service asks for the factories.
     private HookSettings settings;
     private PinciteIndices indices;
     private SidecarClient sidecar;
+    private Client client;
 
     /** Called by the node; reads the secret while the keystore is open. */
     public PincitePlugin(Settings settings) {
@@ -59,13 +69,32 @@ public final class PincitePlugin extends Plugin implements SearchPipelinePlugin,
     ) {
         settings = new HookSettings(environment.settings(), clusterService.getClusterSettings());
         indices = new PinciteIndices(clusterService::state, indexNameExpressionResolver, namedWriteableRegistry);
-        sidecar = new SidecarClient(settings.sidecarUrls(), token, SidecarClient.MAX_IN_FLIGHT);
+        sidecar = new SidecarClient(
+            settings.sidecarUrls(),
+            token,
+            settings::maxInFlight,
+            settings::breakerFailures,
+            settings::breakerOpenNanos
+        );
+        this.client = client;
         return List.of();
     }
 
     @Override
     public Map<String, Processor.Factory<SearchRequestProcessor>> getRequestProcessors(Parameters parameters) {
-        return Map.of(WindowProcessor.TYPE, new WindowProcessor.Factory(settings, indices));
+        Legs.Node node = new Legs.Node(
+            settings,
+            sidecar,
+            stats,
+            client,
+            parameters.threadContext,
+            parameters.genericExecutor,
+            parameters.scheduler
+        );
+        return Map.of(
+            WindowProcessor.TYPE,
+            new WindowProcessor.Factory(settings, indices, (request, ask) -> Legs.start(node, request, ask))
+        );
     }
 
     @Override
@@ -74,6 +103,7 @@ public final class PincitePlugin extends Plugin implements SearchPipelinePlugin,
             settings,
             indices,
             sidecar,
+            stats,
             parameters.threadContext,
             parameters.genericExecutor,
             parameters.scheduler
@@ -84,6 +114,25 @@ public final class PincitePlugin extends Plugin implements SearchPipelinePlugin,
     @Override
     public List<SearchExtSpec<?>> getSearchExts() {
         return List.of(new SearchExtSpec<>(PinciteExt.NAME, PinciteExt::new, PinciteExt::fromXContent));
+    }
+
+    @Override
+    public List<RestHandler> getRestHandlers(
+        Settings nodeSettings,
+        RestController restController,
+        ClusterSettings clusterSettings,
+        IndexScopedSettings indexScopedSettings,
+        SettingsFilter settingsFilter,
+        IndexNameExpressionResolver indexNameExpressionResolver,
+        Supplier<DiscoveryNodes> nodesInCluster
+    ) {
+        return List.of(new StatsAction(stats, sidecar));
+    }
+
+    /** Takes a new secret from the keystore: {@code POST _nodes/reload_secure_settings}. */
+    @Override
+    public void reload(Settings reloaded) {
+        sidecar.token(HookSettings.readToken(reloaded));
     }
 
     @Override

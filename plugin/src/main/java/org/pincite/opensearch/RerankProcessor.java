@@ -17,10 +17,9 @@ import org.opensearch.threadpool.Scheduler;
 
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
@@ -46,6 +45,7 @@ final class RerankProcessor extends AbstractProcessor implements SearchResponseP
         HookSettings settings,
         PinciteIndices indices,
         SidecarClient sidecar,
+        HookStats stats,
         ThreadContext threadContext,
         Consumer<Runnable> executor,
         BiFunction<Long, Runnable, Scheduler.ScheduledCancellable> scheduler
@@ -76,7 +76,7 @@ final class RerankProcessor extends AbstractProcessor implements SearchResponseP
         ActionListener<SearchResponse> listener
     ) {
         ActionListener<SearchResponse> once = ActionListener.notifyOnce(
-            new ContextPreservingActionListener<>(node.threadContext().newRestorableContext(true), listener)
+            new WithoutCodes(new ContextPreservingActionListener<>(node.threadContext().newRestorableContext(true), listener))
         );
         Rerank rerank = null;
         SearchResponse early;
@@ -87,14 +87,17 @@ final class RerankProcessor extends AbstractProcessor implements SearchResponseP
             } else {
                 context.setAttribute(Ask.ATTRIBUTE, new Ask.Done());
                 if (ask instanceof Ask.Widened widened) {
-                    rerank = new Rerank(response, widened, once);
+                    Legs legs = context.getAttribute(Legs.ATTRIBUTE) instanceof Legs started ? started : null;
+                    rerank = new Rerank(request, response, widened, legs, once);
                     rerank.start();
                     return;
                 }
                 Ask.Skipped skipped = ask instanceof Ask.Skipped known
                     ? known
                     : new Ask.Skipped(Reason.NOT_WIDENED, "The pipeline has no [" + WindowProcessor.TYPE + "] before this.");
-                early = Page.rebuild(response, null, HookReport.not(skipped.reason(), skipped.message(), 0, 0, List.of(), 0.0), 0);
+                HookReport report = HookReport.not(skipped.reason(), skipped.message(), 0, 0, List.of(), 0.0);
+                node.stats().search(report);
+                early = Page.rebuild(response, null, report, 0);
             }
         } catch (Exception e) {
             if (rerank != null) {
@@ -105,6 +108,30 @@ final class RerankProcessor extends AbstractProcessor implements SearchResponseP
             early = response;
         }
         once.onResponse(early);
+    }
+
+    /** The last thing done to any response that comes by here. */
+    private final class WithoutCodes implements ActionListener<SearchResponse> {
+        private final ActionListener<SearchResponse> listener;
+
+        WithoutCodes(ActionListener<SearchResponse> listener) {
+            this.listener = listener;
+        }
+
+        @Override
+        public void onResponse(SearchResponse response) {
+            try {
+                Codes.strip(response, node.indices()::isPincite);
+            } catch (Exception e) {
+                warn("the source of a hit could not be read", e);
+            }
+            listener.onResponse(response);
+        }
+
+        @Override
+        public void onFailure(Exception e) {
+            listener.onFailure(e);
+        }
     }
 
     private static String internal(Exception e) {
@@ -126,90 +153,93 @@ final class RerankProcessor extends AbstractProcessor implements SearchResponseP
     /** One search on its way through the sidecar. */
     private final class Rerank {
         private final long startNanos = System.nanoTime();
+        private final SearchRequest request;
         private final SearchResponse response;
         private final SearchHit[] hits;
         private final Ask.Widened ask;
+        private final Legs legs;
         private final ActionListener<SearchResponse> listener;
         private final AtomicBoolean finished = new AtomicBoolean();
         private final int deadlineMs = node.settings().deadlineMs();
-        private List<String> ids = List.of();
+        private final String opaqueId = node.threadContext().getHeader(Task.X_OPAQUE_ID);
+        private volatile Candidates candidates;
+        private volatile boolean sent;
         private volatile long sentNanos;
         private volatile Scheduler.ScheduledCancellable timer;
         private volatile SidecarClient.Call call;
 
-        Rerank(SearchResponse response, Ask.Widened ask, ActionListener<SearchResponse> listener) {
+        Rerank(
+            SearchRequest request,
+            SearchResponse response,
+            Ask.Widened ask,
+            Legs legs,
+            ActionListener<SearchResponse> listener
+        ) {
+            this.request = request;
             this.response = response;
             this.hits = response.getHits().getHits();
             this.ask = ask;
+            this.legs = legs;
             this.listener = listener;
         }
 
-        void start() throws Exception {
-            if (hits.length <= ask.from()) {
-                fail(Reason.NO_HITS, hits.length == 0 ? "The search found nothing." : "The page lies behind the last hit.");
-                return;
+        void start() {
+            timer = node.scheduler().apply((long) deadlineMs, this::onDeadline);
+            if (legs == null) {
+                send(List.of());
+            } else {
+                // Half of the deadline is for the legs, the rest is the reranker's.
+                legs.whenDone(deadlineMs / 2, node.scheduler(), this::onLegs);
             }
-            List<RerankRequest.Candidate> candidates = candidates();
-            if (candidates == null) {
-                return;
-            }
-            ids = candidates.stream().map(RerankRequest.Candidate::id).toList();
-            String opaqueId = node.threadContext().getHeader(Task.X_OPAQUE_ID);
-            long left = deadlineMs - millisSince(startNanos);
-            if (left < 1) {
-                fail(Reason.SIDECAR_TIMEOUT, "The deadline of " + deadlineMs + " ms passed before the sidecar was called.");
-                return;
-            }
-            byte[] body = new RerankRequest(ask.query(), (int) left, candidates).toJson();
-            timer = node.scheduler().apply(left, this::onDeadline);
-            sentNanos = System.nanoTime();
+        }
+
+        private void onLegs(List<Legs.Result> results) {
             try {
+                send(legs.belongTo(request) ? results : Legs.leftOut(results));
+            } catch (Exception e) {
+                fail(Reason.INTERNAL_ERROR, internal(e));
+            }
+        }
+
+        private void send(List<Legs.Result> results) {
+            if (finished.get()) {
+                return;
+            }
+            try {
+                Candidates found = Candidates.of(
+                    hits,
+                    ask.window(),
+                    response.getTook().millis(),
+                    results,
+                    node.indices()::isPincite
+                );
+                candidates = found;
+                if (found.all().length <= ask.from()) {
+                    boolean nothing = found.all().length == 0;
+                    throw new HookException(Reason.NO_HITS, nothing ? "The search found nothing." : "The page lies behind the last hit.");
+                }
+                long left = deadlineMs - millisSince(startNanos);
+                if (left < 1) {
+                    throw new HookException(
+                        Reason.SIDECAR_TIMEOUT,
+                        "The deadline of " + deadlineMs + " ms passed before the sidecar was called."
+                    );
+                }
+                byte[] body = new RerankRequest(ask.query(), (int) left, found.sent()).toJson();
+                sent = true;
+                sentNanos = System.nanoTime();
                 call = node.sidecar().send(body, Duration.ofMillis(left), opaqueId, this::onReply);
             } catch (HookException e) {
                 fail(e.reason(), e.getMessage());
+                return;
+            } catch (Exception e) {
+                fail(Reason.INTERNAL_ERROR, internal(e));
                 return;
             }
             if (finished.get()) {
                 // The deadline came while the call was being made.
                 call.cancel();
             }
-        }
-
-        /** Returns what to send, or null when the search was skipped for what is among its hits. */
-        private List<RerankRequest.Candidate> candidates() {
-            int n = Math.min(hits.length, ask.window());
-            List<RerankRequest.Candidate> candidates = new ArrayList<>(n);
-            Set<String> seen = new HashSet<>();
-            Set<String> pincite = new HashSet<>();
-            for (int i = 0; i < n; i++) {
-                SearchHit hit = hits[i];
-                String index = hit.getIndex();
-                boolean local = hit.getClusterAlias() == null && index != null;
-                if (local == false || pincite.contains(index) == false && node.indices().isPincite(index) == false) {
-                    fail(Reason.INDEX_NOT_PINCITE, "A hit is from an index without _meta.pincite in its mapping.");
-                    return null;
-                }
-                pincite.add(index);
-                if (hit.getId() == null || hit.getSeqNo() < 0 || hit.getPrimaryTerm() < 1) {
-                    fail(Reason.NOT_WIDENED, "The hits came without ids or versions.");
-                    return null;
-                }
-                if (seen.add(hit.getId()) == false) {
-                    fail(Reason.DUPLICATE_IDS, "Two hits of different indices have the same id.");
-                    return null;
-                }
-                float score = hit.getScore();
-                candidates.add(
-                    new RerankRequest.Candidate(
-                        hit.getId(),
-                        hit.getSeqNo(),
-                        hit.getPrimaryTerm(),
-                        Float.isFinite(score) ? score : null,
-                        null
-                    )
-                );
-            }
-            return candidates;
         }
 
         private void onDeadline() {
@@ -224,6 +254,7 @@ final class RerankProcessor extends AbstractProcessor implements SearchResponseP
         /** Called on a thread of the HTTP client, which must not run the rest of the search. */
         private void onReply(byte[] body, HookException failure) {
             long callNanos = System.nanoTime() - sentNanos;
+            node.stats().sidecar("rerank", callNanos);
             if (finished.get()) {
                 return;
             }
@@ -240,7 +271,7 @@ final class RerankProcessor extends AbstractProcessor implements SearchResponseP
                 if (failure != null) {
                     throw failure;
                 }
-                apply(RerankReply.parse(body, ids), callNanos);
+                apply(RerankReply.parse(body, candidates.ids()), callNanos);
             } catch (HookException e) {
                 String message = e.reason() == Reason.SIDECAR_TIMEOUT
                     ? "The sidecar did not answer within " + deadlineMs + " ms."
@@ -252,19 +283,20 @@ final class RerankProcessor extends AbstractProcessor implements SearchResponseP
         }
 
         private void apply(RerankReply reply, long callNanos) {
+            SearchHit[] all = candidates.all();
             int[] order = reply.results().stream().mapToInt(RerankReply.Result::position).toArray();
-            int[] places = Page.cut(order, hits.length, ask.from(), ask.size());
+            int[] places = Page.cut(order, all.length, ask.from(), ask.size());
             List<HookReport.Hit> scored = new ArrayList<>(places.length);
             for (int i = 0; i < places.length; i++) {
                 int rank = ask.from() + i;
                 RerankReply.Result result = rank < order.length ? reply.results().get(rank) : null;
                 scored.add(
                     new HookReport.Hit(
-                        hits[places[i]].getId(),
+                        all[places[i]].getId(),
                         rank + 1,
                         places[i] + 1,
                         result == null ? null : result.score(),
-                        result == null ? Map.of() : result.scores()
+                        result == null ? Map.of() : scores(result, candidates.sent().get(places[i]))
                     )
                 );
             }
@@ -280,25 +312,27 @@ final class RerankProcessor extends AbstractProcessor implements SearchResponseP
                 stages,
                 (System.nanoTime() - startNanos) / 1e6,
                 reply.model(),
-                0,
+                candidates.nKnnOnly(),
+                candidates.legs(),
                 null,
                 List.copyOf(scored)
             );
-            finish(places, report);
+            finish(all, places, report);
         }
 
         /** Answers with the first stage's order. */
         void fail(Reason reason, String message) {
             try {
+                Candidates found = candidates;
                 HookReport report = HookReport.not(
                     reason,
                     message,
                     ask.window(),
-                    ids.size(),
+                    sent ? found.sent().size() : 0,
                     List.of(),
                     (System.nanoTime() - startNanos) / 1e6
-                );
-                boolean answered = finish(Page.cut(FIRST_STAGE_ORDER, hits.length, ask.from(), ask.size()), report);
+                ).with(found == null ? List.of() : found.legs());
+                boolean answered = finish(hits, Page.cut(FIRST_STAGE_ORDER, hits.length, ask.from(), ask.size()), report);
                 if (answered && reason.status() == Status.UNAVAILABLE) {
                     warn("a search was not reranked: " + reason.code() + ": " + message, null);
                 }
@@ -312,13 +346,14 @@ final class RerankProcessor extends AbstractProcessor implements SearchResponseP
         }
 
         /** Answers the search, and returns true, unless another thread has. */
-        private boolean finish(int[] places, HookReport report) {
+        private boolean finish(SearchHit[] all, int[] places, HookReport report) {
             // Everything that can fail comes before the claim, so that a failure here still leaves the search
             // to be answered by fail().
-            SearchResponse page = Page.rebuild(response, places, report, millisSince(startNanos));
+            SearchResponse page = Page.rebuild(response, all, places, report, millisSince(startNanos));
             if (finished.compareAndSet(false, true) == false) {
                 return false;
             }
+            node.stats().search(report);
             Scheduler.ScheduledCancellable pending = timer;
             if (pending != null) {
                 pending.cancel();
@@ -329,6 +364,21 @@ final class RerankProcessor extends AbstractProcessor implements SearchResponseP
             listener.onResponse(page);
             return true;
         }
+    }
+
+    /** Returns the stages' scores, and those of the legs that found the hit. */
+    private static Map<String, Double> scores(RerankReply.Result result, RerankRequest.Candidate candidate) {
+        if (candidate.knn() == null && candidate.centroids() == null) {
+            return result.scores();
+        }
+        Map<String, Double> scores = new LinkedHashMap<>(result.scores());
+        if (candidate.knn() != null) {
+            scores.put(Legs.KNN, candidate.knn().doubleValue());
+        }
+        if (candidate.centroids() != null) {
+            scores.put(Legs.CENTROIDS, candidate.centroids().doubleValue());
+        }
+        return scores;
     }
 
     private static long millisSince(long nanos) {

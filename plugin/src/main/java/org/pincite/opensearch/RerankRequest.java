@@ -27,9 +27,10 @@ record RerankRequest(String query, int deadlineMs, List<Candidate> candidates) {
      * @param seqNo its {@code _seq_no}
      * @param primaryTerm its {@code _primary_term}
      * @param bm25 the raw score of the client's own query, null when it has none
-     * @param knn the raw score of the k-NN leg, null when that leg did not run
+     * @param knn the raw score of the k-NN leg, null when that leg did not find it or did not run
+     * @param centroids the raw score of the centroid leg, null when that leg did not find it or did not run
      */
-    record Candidate(String id, long seqNo, long primaryTerm, Float bm25, Float knn) {
+    record Candidate(String id, long seqNo, long primaryTerm, Float bm25, Float knn, Float centroids) {
         Candidate {
             if (id == null || id.isEmpty() || id.length() > MAX_ID_CHARS) {
                 throw new IllegalArgumentException("a candidate without a usable id");
@@ -37,8 +38,10 @@ record RerankRequest(String query, int deadlineMs, List<Candidate> candidates) {
             if (seqNo < 0 || primaryTerm < 1) {
                 throw new IllegalArgumentException("a candidate without its version");
             }
-            if (bm25 != null && Float.isFinite(bm25) == false || knn != null && Float.isFinite(knn) == false) {
-                throw new IllegalArgumentException("a candidate with a score that is not finite");
+            for (Float score : new Float[] { bm25, knn, centroids }) {
+                if (score != null && Float.isFinite(score) == false) {
+                    throw new IllegalArgumentException("a candidate with a score that is not finite");
+                }
             }
         }
     }
@@ -70,6 +73,10 @@ record RerankRequest(String query, int deadlineMs, List<Candidate> candidates) {
                 json.field("primary_term", candidate.primaryTerm());
                 json.field("bm25", candidate.bm25());
                 json.field("knn", candidate.knn());
+                // The oldest sidecar of this contract does not know the field, so it is not sent in vain.
+                if (candidate.centroids() != null) {
+                    json.field("centroids", candidate.centroids());
+                }
                 json.endObject();
             }
             json.endArray();

@@ -14,12 +14,16 @@ import java.net.http.HttpTimeoutException;
 import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.Flow;
-import java.util.concurrent.Semaphore;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BiConsumer;
+import java.util.function.IntSupplier;
+import java.util.function.LongSupplier;
 
 import javax.net.ssl.SSLException;
 
@@ -31,22 +35,37 @@ final class SidecarClient implements Closeable {
     static final int MAX_REPLY_BYTES = 2 * 1024 * 1024;
     static final int MAX_IN_FLIGHT = 128;
 
-    private static final String PATH = "/v1/hook/rerank";
+    static final String RERANK = "/v1/hook/rerank";
+    static final String LEGS = "/v1/hook/legs";
 
-    private final List<URI> endpoints;
-    private final String token;
-    private final Semaphore inFlight;
+    private final List<String> urls;
+    /** By route and URL: a sidecar that cannot rerank may yet say the legs, and the other way round. */
+    private final Map<String, List<Breaker>> breakers;
+    private volatile String token;
+    private final IntSupplier maxInFlight;
+    private final AtomicInteger inFlight = new AtomicInteger();
     private final HttpClient http;
 
+    /** A client with fixed limits and breakers that never open. */
+    SidecarClient(List<URI> urls, String token, int maxInFlight) {
+        this(urls, token, () -> maxInFlight, () -> Integer.MAX_VALUE, () -> 0L);
+    }
+
     /**
-     * @param urls base URLs of the sidecar
+     * @param urls base URLs of the sidecar, tried in this order
      * @param token bearer token, or null
      * @param maxInFlight how many calls may wait for a reply at a time
+     * @param breakerFailures how many failures in a row open the breaker of a URL
+     * @param breakerOpenNanos how long it stays open, in nanoseconds
      */
-    SidecarClient(List<URI> urls, String token, int maxInFlight) {
-        this.endpoints = urls.stream().map(SidecarClient::endpoint).toList();
+    SidecarClient(List<URI> urls, String token, IntSupplier maxInFlight, IntSupplier breakerFailures, LongSupplier breakerOpenNanos) {
+        this.urls = urls.stream().map(SidecarClient::withoutSlash).toList();
+        this.breakers = new TreeMap<>();
+        for (String route : List.of(RERANK, LEGS)) {
+            breakers.put(route, urls.stream().map(url -> new Breaker(breakerFailures, breakerOpenNanos, System::nanoTime)).toList());
+        }
         this.token = token;
-        this.inFlight = new Semaphore(maxInFlight);
+        this.maxInFlight = maxInFlight;
         // No proxy: a proxy of the JVM is not meant for a neighbour. Redirects are not followed: the token would be.
         this.http = HttpClient.newBuilder()
             .version(HttpClient.Version.HTTP_1_1)
@@ -55,13 +74,38 @@ final class SidecarClient implements Closeable {
             .build();
     }
 
-    private static URI endpoint(URI base) {
+    private static String withoutSlash(URI base) {
         String text = base.toString();
-        return URI.create((text.endsWith("/") ? text.substring(0, text.length() - 1) : text) + PATH);
+        return text.endsWith("/") ? text.substring(0, text.length() - 1) : text;
+    }
+
+    /** Takes a new secret, for calls from now on. */
+    void token(String token) {
+        this.token = token;
+    }
+
+    int inFlight() {
+        return inFlight.get();
+    }
+
+    /** Returns the states of a route's breakers, in the order of the URLs. */
+    List<Breaker.State> breakers(String path) {
+        return breakers.get(path).stream().map(Breaker::state).toList();
+    }
+
+    /** Returns the first URL from {@code index} on whose breaker lets a call through, or −1. */
+    private int admitted(String path, int index) {
+        for (int i = index; i < urls.size(); i++) {
+            if (breakers.get(path).get(i).admits()) {
+                return i;
+            }
+        }
+        return -1;
     }
 
     /** A call that can be given up. */
     final class Call {
+        private final String path;
         private final byte[] body;
         private final long endNanos;
         private final String opaqueId;
@@ -69,14 +113,15 @@ final class SidecarClient implements Closeable {
         private volatile boolean cancelled;
         private volatile CompletableFuture<HttpResponse<byte[]>> current;
 
-        private Call(byte[] body, Duration timeout, String opaqueId, BiConsumer<byte[], HookException> done) {
+        private Call(String path, byte[] body, Duration timeout, String opaqueId, BiConsumer<byte[], HookException> done) {
+            this.path = path;
             this.body = body;
             this.endNanos = System.nanoTime() + timeout.toNanos();
             this.opaqueId = opaqueId;
             this.done = done;
         }
 
-        /** Stops waiting. What the call still reports is for the caller to ignore. */
+        /** Stops waiting, which counts as a sidecar that was late. What the call still reports is for the caller to ignore. */
         void cancel() {
             cancelled = true;
             CompletableFuture<HttpResponse<byte[]>> future = current;
@@ -88,7 +133,7 @@ final class SidecarClient implements Closeable {
         private void start(int index, boolean isRetry) {
             Duration left = Duration.ofNanos(Math.max(1_000_000L, endNanos - System.nanoTime()));
             CompletableFuture<HttpResponse<byte[]>> future = http.sendAsync(
-                request(endpoints.get(index), body, left, opaqueId),
+                request(URI.create(urls.get(index) + path), body, left, opaqueId),
                 SidecarClient::subscriber
             );
             current = future;
@@ -98,8 +143,10 @@ final class SidecarClient implements Closeable {
             future.whenComplete((response, error) -> {
                 if (error != null && cancelled == false) {
                     try {
-                        if (isRefused(error) && index + 1 < endpoints.size()) {
-                            start(index + 1, false);
+                        int next = isRefused(error) ? admitted(path, index + 1) : -1;
+                        if (next >= 0) {
+                            breakers.get(path).get(index).failed();
+                            start(next, false);
                             return;
                         }
                         if (isBroken(error) && isRetry == false && System.nanoTime() < endNanos) {
@@ -111,7 +158,12 @@ final class SidecarClient implements Closeable {
                         error = e;
                     }
                 }
-                inFlight.release();
+                inFlight.decrementAndGet();
+                if (error != null && reported(error) == null || error == null && response.statusCode() >= 500) {
+                    breakers.get(path).get(index).failed();
+                } else {
+                    breakers.get(path).get(index).succeeded();
+                }
                 if (error != null) {
                     done.accept(null, failure(error));
                     return;
@@ -122,24 +174,38 @@ final class SidecarClient implements Closeable {
         }
     }
 
+    /** Sends a rerank request. */
+    Call send(byte[] body, Duration timeout, String opaqueId, BiConsumer<byte[], HookException> done) throws HookException {
+        return send(RERANK, body, timeout, opaqueId, done);
+    }
+
     /**
      * Sends a request.
      *
-     * @param body JSON of {@link RerankRequest}
+     * @param path the route
+     * @param body its JSON
      * @param timeout how long to wait
      * @param opaqueId the search's {@code X-Opaque-Id}, or null
      * @param done gets the body of an HTTP 200 or the failure, once, on a thread of the HTTP client
-     * @throws HookException {@code sidecar_overloaded} when too many calls are in flight
+     * @throws HookException {@code sidecar_overloaded} when too many calls are in flight, {@code breaker_open} when
+     *         every URL is left alone for now
      */
-    Call send(byte[] body, Duration timeout, String opaqueId, BiConsumer<byte[], HookException> done) throws HookException {
-        if (inFlight.tryAcquire() == false) {
+    Call send(String path, byte[] body, Duration timeout, String opaqueId, BiConsumer<byte[], HookException> done)
+        throws HookException {
+        if (inFlight.incrementAndGet() > maxInFlight.getAsInt()) {
+            inFlight.decrementAndGet();
             throw new HookException(Reason.SIDECAR_OVERLOADED, "Too many calls to the sidecar are in flight on this node.");
         }
-        Call call = new Call(body, timeout, opaqueId, done);
+        int first = admitted(path, 0);
+        if (first < 0) {
+            inFlight.decrementAndGet();
+            throw new HookException(Reason.BREAKER_OPEN, "The sidecar failed several times in a row and is left alone for a while.");
+        }
+        Call call = new Call(path, body, timeout, opaqueId, done);
         try {
-            call.start(0, false);
+            call.start(first, false);
         } catch (RuntimeException e) {
-            inFlight.release();
+            inFlight.decrementAndGet();
             throw e;
         }
         return call;
@@ -152,8 +218,9 @@ final class SidecarClient implements Closeable {
             .header("Accept", "application/json")
             .header("Pincite-Contract", Integer.toString(RerankReply.CONTRACT))
             .POST(HttpRequest.BodyPublishers.ofByteArray(body));
-        if (token != null) {
-            builder.header("Authorization", "Bearer " + token);
+        String secret = token;
+        if (secret != null) {
+            builder.header("Authorization", "Bearer " + secret);
         }
         if (opaqueId != null) {
             try {

@@ -34,9 +34,16 @@ final class WindowProcessor extends AbstractProcessor implements SearchRequestPr
     private final Integer window;
     private final HookSettings settings;
     private final PinciteIndices indices;
+    private final LegStarter legs;
+
+    /** Starts the legs of a search and returns at once. */
+    interface LegStarter {
+        Legs start(SearchRequest request, Ask.Widened ask);
+    }
 
     /**
      * @param window K1 of this pipeline, or null for the node's
+     * @param legs starts what runs beside the client's query, or null for nothing
      */
     WindowProcessor(
         String tag,
@@ -44,12 +51,14 @@ final class WindowProcessor extends AbstractProcessor implements SearchRequestPr
         boolean ignoreFailure,
         Integer window,
         HookSettings settings,
-        PinciteIndices indices
+        PinciteIndices indices,
+        LegStarter legs
     ) {
         super(tag, description, ignoreFailure);
         this.window = window;
         this.settings = settings;
         this.indices = indices;
+        this.legs = legs;
     }
 
     @Override
@@ -80,6 +89,7 @@ final class WindowProcessor extends AbstractProcessor implements SearchRequestPr
                 context.setAttribute(Ask.ATTRIBUTE, ask);
                 if (ask instanceof Ask.Widened widened) {
                     widen(request.source(), widened);
+                    startLegs(request, widened, context);
                 }
             }
         } catch (Exception e) {
@@ -90,6 +100,18 @@ final class WindowProcessor extends AbstractProcessor implements SearchRequestPr
             );
         }
         once.onResponse(request);
+    }
+
+    private void startLegs(SearchRequest request, Ask.Widened ask, PipelineProcessingContext context) {
+        if (legs == null) {
+            return;
+        }
+        try {
+            context.setAttribute(Legs.ATTRIBUTE, legs.start(request, ask));
+        } catch (Exception e) {
+            // The search is widened and can be reranked all the same.
+            logger.warn("the legs of a search did not start", e);
+        }
     }
 
     private static void widen(SearchSourceBuilder source, Ask.Widened ask) {
@@ -193,10 +215,12 @@ final class WindowProcessor extends AbstractProcessor implements SearchRequestPr
     static final class Factory implements Processor.Factory<SearchRequestProcessor> {
         private final HookSettings settings;
         private final PinciteIndices indices;
+        private final LegStarter legs;
 
-        Factory(HookSettings settings, PinciteIndices indices) {
+        Factory(HookSettings settings, PinciteIndices indices, LegStarter legs) {
             this.settings = settings;
             this.indices = indices;
+            this.legs = legs;
         }
 
         @Override
@@ -221,7 +245,7 @@ final class WindowProcessor extends AbstractProcessor implements SearchRequestPr
                     );
                 }
             }
-            return new WindowProcessor(tag, description, ignoreFailure, window, settings, indices);
+            return new WindowProcessor(tag, description, ignoreFailure, window, settings, indices, legs);
         }
     }
 

@@ -51,7 +51,8 @@ final class Contracts {
                 candidate.integer("seq_no", 0),
                 candidate.integer("primary_term", 1),
                 toFloat(candidate.nullableNumber("bm25")),
-                toFloat(candidate.nullableNumber("knn"))
+                toFloat(candidate.nullableNumber("knn")),
+                candidate.has("centroids") ? toFloat(candidate.nullableNumber("centroids")) : null
             );
             candidate.end();
             return read;

@@ -1,20 +1,12 @@
 package org.pincite.opensearch;
 
 import org.apache.hc.core5.http.io.entity.EntityUtils;
-import org.opensearch.action.search.SearchRequest;
-import org.opensearch.action.search.SearchResponse;
 import org.opensearch.client.Request;
 import org.opensearch.client.ResponseException;
-import org.opensearch.common.action.ActionFuture;
-import org.opensearch.index.query.QueryBuilders;
-import org.opensearch.search.builder.SearchSourceBuilder;
 import org.opensearch.test.OpenSearchIntegTestCase.ClusterScope;
 import org.opensearch.test.OpenSearchIntegTestCase.Scope;
-import org.opensearch.threadpool.ThreadPool;
-import org.opensearch.transport.client.Client;
 
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -312,19 +304,6 @@ public class HookIT extends HookTestCase {
         return search("chunks-large", "?search_pipeline=pincite", body(query(MATCH), "\"from\": 10000", "\"size\": 10"));
     }
 
-    private interface Body {
-        void run() throws IOException;
-    }
-
-    private static void withSetting(String key, String value, Body body) throws IOException {
-        call("PUT", "/_cluster/settings", "{\"persistent\": {\"" + key + "\": " + value + "}}");
-        try {
-            body.run();
-        } finally {
-            call("PUT", "/_cluster/settings", "{\"persistent\": {\"" + key + "\": null}}");
-        }
-    }
-
     public void testExtQuery() throws IOException {
         String body = body(query("{\"match_all\": {}}"), "\"ext\": {\"pincite\": {\"query\": \"may the tenant sublet 🏠\"}}");
         assertReport(Status.APPLIED, null, hooked(body));
@@ -472,145 +451,5 @@ public class HookIT extends HookTestCase {
         Map<String, Object> hooked = search(INDEX, "?search_pipeline=pincite&verbose_pipeline=true", body(query(MATCH)));
         assertReport(Status.APPLIED, null, hooked);
         assertEquals(2, objects(hooked.get("processor_results")).size());
-    }
-
-    private void assertFailsOpen(Reason reason, StubSidecar.Behaviour behaviour) throws IOException {
-        stub.behaviour = behaviour;
-        String body = body(query(MATCH), "\"from\": 3", "\"size\": 5");
-        Map<String, Object> hooked = hooked(body);
-        assertReport(Status.UNAVAILABLE, reason, hooked);
-        HookReport report = report(hooked);
-        assertEquals(N_DOCS, report.nCandidates());
-        assertNull(report.model());
-        assertEquals(comparable(search(INDEX, "", body)), comparable(hooked));
-    }
-
-    private void assertBadReply(StubSidecar.Change change) throws IOException {
-        assertFailsOpen(Reason.BAD_REPLY, (exchange, request) -> StubSidecar.send(exchange, 200, StubSidecar.reply(request, change)));
-    }
-
-    private static List<String> with(List<String> results, int index, String result) {
-        List<String> changed = new ArrayList<>(results);
-        changed.set(index, result);
-        return changed;
-    }
-
-    public void testBadReplies() throws IOException {
-        assertBadReply(results -> results.subList(1, results.size()));
-        assertBadReply(results -> List.of());
-        assertBadReply(results -> with(results, 1, results.get(0)));
-        assertBadReply(results -> with(results, 1, results.get(1).replaceFirst("\"id\": \"[^\"]*\"", "\"id\": \"foreign\"")));
-        assertBadReply(results -> with(results, 0, results.get(0).replaceFirst("\"score\": [0-9.]+", "\"score\": NaN")));
-        assertBadReply(results -> with(results, 0, results.get(0).replaceFirst("\"score\": [0-9.]+", "\"score\": null")));
-        assertBadReply(results -> reversed(results));
-        assertFailsOpen(Reason.BAD_REPLY, (exchange, request) -> StubSidecar.send(exchange, 200, "<html>garbage</html>"));
-        assertFailsOpen(Reason.BAD_REPLY, (exchange, request) -> StubSidecar.send(exchange, 200, ""));
-        assertFailsOpen(Reason.BAD_REPLY, (exchange, request) -> {
-            byte[] bytes = StubSidecar.reply(request, results -> results).getBytes(StandardCharsets.UTF_8);
-            exchange.sendResponseHeaders(200, bytes.length);
-            exchange.getResponseBody().write(bytes, 0, bytes.length / 2);
-            exchange.getResponseBody().flush();
-        });
-    }
-
-    public void testOtherFailures() throws IOException {
-        assertFailsOpen(Reason.SIDECAR_OVERLOADED, (exchange, request) -> StubSidecar.send(exchange, 429, "{}"));
-        assertFailsOpen(Reason.SIDECAR_ERROR, (exchange, request) -> StubSidecar.send(exchange, 500, "{}"));
-        assertFailsOpen(Reason.CONTRACT_MISMATCH, (exchange, request) -> StubSidecar.send(exchange, 409, "{}"));
-        assertFailsOpen(
-            Reason.CONTRACT_MISMATCH,
-            (exchange, request) -> StubSidecar.send(
-                exchange,
-                200,
-                StubSidecar.reply(request, results -> results).replace("\"contract\": 1", "\"contract\": 2")
-            )
-        );
-        stub.token = "another";
-        assertFailsOpen(Reason.SIDECAR_UNAUTHORIZED, StubSidecar::reverse);
-    }
-
-    public void testPartial() throws IOException {
-        stub.behaviour = (exchange, request) -> StubSidecar.send(
-            exchange,
-            200,
-            StubSidecar.reply(request, results -> with(results, 4, results.get(4).replace("\"maxsim\": 0.25", "\"maxsim\": null")))
-        );
-        Map<String, Object> hooked = hooked(body(query(MATCH)));
-        assertReport(Status.PARTIAL, Reason.TOKENS_MISSING, hooked);
-        assertTrue(report(hooked).message(), report(hooked).message().startsWith("1 of 60 "));
-    }
-
-    public void testDeadline() throws IOException {
-        String body = body(query(MATCH), "\"from\": 3", "\"size\": 5");
-        Map<String, Object> untouched = search(INDEX, "", body);
-        stub.hold();
-        withSetting("pincite.deadline_ms", "300", () -> {
-            long start = System.nanoTime();
-            Map<String, Object> hooked = hooked(body);
-            long elapsedMs = (System.nanoTime() - start) / 1_000_000;
-            assertReport(Status.UNAVAILABLE, Reason.SIDECAR_TIMEOUT, hooked);
-            assertEquals(comparable(untouched), comparable(hooked));
-            HookReport report = report(hooked);
-            assertTrue(report.toString(), report.tookMs() >= 290 && report.tookMs() < 10_000);
-            assertTrue("took " + hooked.get("took"), ((Number) hooked.get("took")).longValue() >= 290);
-            assertTrue("elapsed " + elapsedMs, elapsedMs < 10_000);
-            assertTrue(stub.lastRequest.deadlineMs() <= 300);
-        });
-        stub.reset();
-        assertReport(Status.APPLIED, null, hooked(body));
-    }
-
-    public void testHeadersInTimeAndBodyTooLate() throws IOException {
-        withSetting("pincite.deadline_ms", "300", () -> assertFailsOpen(Reason.SIDECAR_TIMEOUT, (exchange, request) -> {
-            exchange.sendResponseHeaders(200, 0);
-            exchange.getResponseBody().write('{');
-            exchange.getResponseBody().flush();
-            try {
-                Thread.sleep(1500);
-            } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
-            }
-        }));
-    }
-
-    public void testSidecarGoneAndBack() throws Exception {
-        String body = body(query(MATCH));
-        assertReport(Status.APPLIED, null, hooked(body));
-        stub.stop();
-        try {
-            Map<String, Object> hooked = hooked(body);
-            assertReport(Status.UNAVAILABLE, Reason.SIDECAR_UNREACHABLE, hooked);
-            assertEquals(comparable(search(INDEX, "", body)), comparable(hooked));
-        } finally {
-            stub.start();
-        }
-        assertReport(Status.APPLIED, null, hooked(body));
-    }
-
-    /** Many searches on one node while the sidecar hangs: none waits for another, all answer. */
-    public void testManySearchesWhileTheSidecarHangs() throws Exception {
-        stub.hold();
-        withSetting("pincite.deadline_ms", "1000", () -> {
-            Client client = internalCluster().client(internalCluster().getNodeNames()[0]);
-            long start = System.nanoTime();
-            List<ActionFuture<SearchResponse>> answers = new ArrayList<>();
-            for (int i = 0; i < 60; i++) {
-                SearchRequest request = new SearchRequest(INDEX).source(
-                    new SearchSourceBuilder().query(QueryBuilders.matchQuery("text", "tenant")).size(2)
-                );
-                request.pipeline("pincite");
-                answers.add(client.search(request));
-            }
-            for (ActionFuture<SearchResponse> answer : answers) {
-                SearchResponse response = answer.actionGet();
-                assertEquals(2, response.getHits().getHits().length);
-                PinciteExt ext = (PinciteExt) response.getInternalResponse().getSearchExtBuilders().get(0);
-                assertEquals(Reason.SIDECAR_TIMEOUT, ext.report().reason());
-            }
-            // Each would hold a search thread for a second if it blocked.
-            int threads = internalCluster().getInstance(ThreadPool.class).info(ThreadPool.Names.SEARCH).getMax();
-            long elapsedMs = (System.nanoTime() - start) / 1_000_000;
-            assertTrue(threads + " threads, elapsed " + elapsedMs, elapsedMs < 60_000 / threads);
-        });
     }
 }

@@ -67,6 +67,8 @@ public abstract class HookTestCase extends OpenSearchIntegTestCase {
             .putList("pincite.sidecar.urls", stub.url().toString())
             // Not the deadline under test: a busy machine must not turn good replies into late ones.
             .put("pincite.deadline_ms", 20_000)
+            // Tests of other failures must not open it; its own tests set it.
+            .put("pincite.breaker.failures", 1_000_000)
             .setSecureSettings(secure)
             .build();
     }
@@ -219,5 +221,18 @@ public abstract class HookTestCase extends OpenSearchIntegTestCase {
         hits.remove("hits");
         rest.put("hits", hits);
         return rest;
+    }
+
+    interface Body {
+        void run() throws IOException;
+    }
+
+    static void withSetting(String key, String value, Body body) throws IOException {
+        call("PUT", "/_cluster/settings", "{\"persistent\": {\"" + key + "\": " + value + "}}");
+        try {
+            body.run();
+        } finally {
+            call("PUT", "/_cluster/settings", "{\"persistent\": {\"" + key + "\": null}}");
+        }
     }
 }

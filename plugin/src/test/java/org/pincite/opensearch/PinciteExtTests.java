@@ -48,9 +48,10 @@ public class PinciteExtTests extends OpenSearchTestCase {
             String json = new String(example.getValue(), StandardCharsets.UTF_8);
             PinciteExt ext = parse(json);
             Map<String, Object> expected = Contracts.map(json);
-            // These three are optional in the schema and always written here.
+            // These four are optional in the schema and always written here.
             expected.putIfAbsent("message", null);
             expected.putIfAbsent("n_knn_only", 0);
+            expected.putIfAbsent("legs", List.of());
             expected.putIfAbsent("answer_id", null);
             assertEquals(example.getKey(), Map.of("pincite", expected), render(ext));
             PinciteExt copy = overTheWire(ext);
@@ -68,6 +69,11 @@ public class PinciteExtTests extends OpenSearchTestCase {
         List<Object> reasons = new ArrayList<>((List<?>) ((Map<?, ?>) properties.get("reason")).get("enum"));
         assertTrue(reasons.remove((Object) null));
         assertEquals(reasons, Arrays.stream(Reason.values()).map(Reason::code).toList());
+        Map<?, ?> leg = (Map<?, ?>) ((Map<?, ?>) ((Map<?, ?>) properties.get("legs")).get("items")).get("properties");
+        assertEquals(HookReport.Leg.NAMES, ((Map<?, ?>) leg.get("name")).get("enum"));
+        List<Object> left = new ArrayList<>((List<?>) ((Map<?, ?>) leg.get("reason")).get("enum"));
+        assertTrue(left.remove((Object) null));
+        assertEquals(left, Arrays.stream(LegReason.values()).map(LegReason::code).toList());
         assertEquals(((Map<?, ?>) properties.get("status")).get("enum"), Arrays.stream(Status.values()).map(Status::code).toList());
     }
 
@@ -85,6 +91,10 @@ public class PinciteExtTests extends OpenSearchTestCase {
             2.5,
             new HookReport.Model("e", "r"),
             0,
+            List.of(
+                new HookReport.Leg("bm25", 2, 1, 3.5, null),
+                new HookReport.Leg("knn", 0, 0, 1.5, LegReason.LEG_TIMEOUT)
+            ),
             "answer",
             List.of(new HookReport.Hit("a", 1, 2, 0.5, scores), new HookReport.Hit("b", 11, 11, null, Map.of()))
         );

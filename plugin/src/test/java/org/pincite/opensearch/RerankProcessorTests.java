@@ -157,6 +157,7 @@ public class RerankProcessorTests extends OpenSearchTestCase {
                 WindowProcessorTests.settings("pincite.deadline_ms", Integer.toString(deadlineMs)),
                 WindowProcessorTests.indices(),
                 client,
+                new HookStats(),
                 threadPool.getThreadContext(),
                 executor,
                 scheduler

@@ -29,18 +29,18 @@ public class RerankRequestTests extends OpenSearchTestCase {
     }
 
     public void testQueryLengthIsInCodePoints() {
-        List<RerankRequest.Candidate> one = List.of(new RerankRequest.Candidate("a", 0, 1, 1f, null));
+        List<RerankRequest.Candidate> one = List.of(new RerankRequest.Candidate("a", 0, 1, 1f, null, null));
         assertNotNull(new RerankRequest("🏠".repeat(8192), 1, one));
         expectThrows(IllegalArgumentException.class, () -> new RerankRequest("🏠".repeat(8193), 1, one));
     }
 
     public void testWhatNoCandidateMayBe() {
         for (float score : new float[] { Float.NaN, Float.POSITIVE_INFINITY }) {
-            expectThrows(IllegalArgumentException.class, () -> new RerankRequest.Candidate("a", 0, 1, score, null));
+            expectThrows(IllegalArgumentException.class, () -> new RerankRequest.Candidate("a", 0, 1, score, null, null));
         }
-        expectThrows(IllegalArgumentException.class, () -> new RerankRequest.Candidate("a", -2, 0, 1f, null));
-        expectThrows(IllegalArgumentException.class, () -> new RerankRequest.Candidate("", 0, 1, 1f, null));
-        RerankRequest.Candidate one = new RerankRequest.Candidate("a", 0, 1, 1f, null);
+        expectThrows(IllegalArgumentException.class, () -> new RerankRequest.Candidate("a", -2, 0, 1f, null, null));
+        expectThrows(IllegalArgumentException.class, () -> new RerankRequest.Candidate("", 0, 1, 1f, null, null));
+        RerankRequest.Candidate one = new RerankRequest.Candidate("a", 0, 1, 1f, null, null);
         expectThrows(IllegalArgumentException.class, () -> new RerankRequest("q", 1, Collections.nCopies(1001, one)));
     }
 }

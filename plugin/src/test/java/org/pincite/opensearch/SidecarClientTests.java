@@ -22,7 +22,7 @@ public class SidecarClientTests extends OpenSearchTestCase {
     private static final RerankRequest REQUEST = new RerankRequest(
         "may the tenant sublet 🏠",
         900,
-        List.of(new RerankRequest.Candidate("a", 0, 1, 2.5f, null), new RerankRequest.Candidate("b", 3, 1, null, null))
+        List.of(new RerankRequest.Candidate("a", 0, 1, 2.5f, null, null), new RerankRequest.Candidate("b", 3, 1, null, null, null))
     );
 
     private final StubSidecar stub = new StubSidecar();
@@ -262,5 +262,12 @@ public class SidecarClientTests extends OpenSearchTestCase {
         withRawServer("https", 0, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", (raw, accepted) -> {
             assertEquals(Reason.SIDECAR_UNREACHABLE, call(raw, 5000, null).reason());
         });
+    }
+
+    public void testANewTokenIsUsedFromTheNextCallOn() throws Exception {
+        stub.token = "another";
+        assertEquals(Reason.SIDECAR_UNAUTHORIZED, call().reason());
+        client.token("another");
+        assertNull(call().reason());
     }
 }

@@ -12,6 +12,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -30,7 +31,17 @@ final class StubSidecar {
         void answer(HttpExchange exchange, RerankRequest request) throws IOException;
     }
 
+    /** What to do with a request for legs that is in order. */
+    interface LegsBehaviour {
+        void answer(HttpExchange exchange, Map<String, Object> request) throws IOException;
+    }
+
     final AtomicInteger calls = new AtomicInteger();
+    final AtomicInteger legsCalls = new AtomicInteger();
+    /** Null: a sidecar of before there were legs, which answers 404. */
+    volatile LegsBehaviour legs;
+    volatile Map<String, Object> lastLegs;
+    volatile String lastLegsOpaqueId;
     volatile Behaviour behaviour = StubSidecar::reverse;
     volatile String token = TOKEN;
     volatile RerankRequest lastRequest;
@@ -46,6 +57,7 @@ final class StubSidecar {
         port = server.getAddress().getPort();
         server.setExecutor(executor);
         server.createContext("/v1/hook/rerank", this::handle);
+        server.createContext(SidecarClient.LEGS, this::handleLegs);
         server.start();
     }
 
@@ -62,6 +74,9 @@ final class StubSidecar {
         behaviour = StubSidecar::reverse;
         token = TOKEN;
         calls.set(0);
+        legsCalls.set(0);
+        legs = null;
+        lastLegs = null;
         lastRequest = null;
         lastHeaders = null;
     }
@@ -113,6 +128,41 @@ final class StubSidecar {
         } catch (IOException e) {
             // The client has gone: a deadline passed.
         }
+    }
+
+    private void handleLegs(HttpExchange exchange) throws IOException {
+        try (exchange) {
+            legsCalls.incrementAndGet();
+            Headers headers = exchange.getRequestHeaders();
+            byte[] body = exchange.getRequestBody().readAllBytes();
+            LegsBehaviour how = legs;
+            if (how == null) {
+                send(exchange, 404, "{}");
+            } else if (("Bearer " + token).equals(headers.getFirst("Authorization")) == false) {
+                send(exchange, 401, "{}");
+            } else if ("1".equals(headers.getFirst("Pincite-Contract")) == false) {
+                send(exchange, 409, "{}");
+            } else {
+                lastLegs = Contracts.map(new String(body, StandardCharsets.UTF_8));
+                lastLegsOpaqueId = headers.getFirst("X-Opaque-Id");
+                how.answer(exchange, lastLegs);
+            }
+        } catch (IOException e) {
+            // The client has gone: a deadline passed.
+        }
+    }
+
+    /** Answers every request for legs with these; null for no such leg. */
+    void legs(String knn, String centroids) {
+        legs = (exchange, request) -> send(
+            exchange,
+            200,
+            "{\"contract\": 1, \"encoder\": \"stub\", \"took_ms\": 0.1, \"reason\": null, \"knn\": "
+                + knn
+                + ", \"centroids\": "
+                + centroids
+                + "}"
+        );
     }
 
     static void send(HttpExchange exchange, int status, String body) throws IOException {

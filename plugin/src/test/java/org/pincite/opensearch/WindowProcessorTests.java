@@ -65,7 +65,7 @@ public class WindowProcessorTests extends OpenSearchTestCase {
         PipelineProcessingContext context = new PipelineProcessingContext();
         HookSettings settings = settings("pincite.sidecar.urls", "http://127.0.0.1:1");
         AtomicReference<SearchRequest> passedOn = new AtomicReference<>();
-        new WindowProcessor("t", null, false, window, settings, indices).processRequestAsync(
+        new WindowProcessor("t", null, false, window, settings, indices, null).processRequestAsync(
             request,
             context,
             ActionListener.wrap(passedOn::set, e -> { throw new AssertionError(e); })
@@ -171,7 +171,18 @@ public class WindowProcessorTests extends OpenSearchTestCase {
 
     public void testSettingNames() {
         assertEquals(
-            Set.of("pincite.sidecar.urls", "pincite.sidecar.token", "pincite.deadline_ms", "pincite.window", "pincite.enabled"),
+            Set.of(
+                "pincite.sidecar.urls",
+                "pincite.sidecar.token",
+                "pincite.deadline_ms",
+                "pincite.window",
+                "pincite.enabled",
+                "pincite.in_flight.max",
+                "pincite.breaker.failures",
+                "pincite.breaker.open_ms",
+                "pincite.legs.knn",
+                "pincite.legs.centroids"
+            ),
             Set.copyOf(HookSettings.all().stream().map(org.opensearch.common.settings.Setting::getKey).toList())
         );
     }

@@ -1,0 +1,98 @@
+"""``pincite codec``: the token codec of the index."""
+
+from __future__ import annotations
+
+import click
+
+from pincite.cli.common import emit_json, interactive, json_option, say, services
+
+
+@click.group()
+def codec() -> None:
+    """The codec that token vectors are stored with."""
+
+
+@codec.command()
+@json_option
+def status(as_json: bool) -> None:
+    """The index's codec, the codecs that are stored, and what a migration has left to do."""
+    with services() as app:
+        found = app.codec_status()
+    if as_json:
+        emit_json(found)
+        return
+    click.echo(f"index    {found['codec_id']} ({found['token_format']}), encoder {found['encoder_id']}")
+    for codec_id, n_chunks in found["chunks_by_codec"].items():
+        click.echo(f"chunks   {n_chunks} with {codec_id}")
+    for item in found["codecs"]:
+        click.echo(
+            f"codec    {item['codec_id']}: {item['format']}, {item['n_centroids']} centroids, "
+            f"{item['n_bytes'] / 1e6:.1f} MB, made {item['created_at']}"
+        )
+    for item in found["migration"]:
+        click.echo(f"left     {item['index']}: {item['chunks']} chunks re-encoded for {item['to']}, not in force")
+        click.echo(f"         `pincite codec migrate {item['to']}` goes on with it")
+
+
+@codec.command()
+@click.option("--name", default="codec", show_default=True, help="First part of the codec's id.")
+@click.option(
+    "--nbits", type=click.Choice(["1", "2", "4"]), default="2", show_default=True, help="Bits a dimension."
+)
+@click.option(
+    "--chunks",
+    "n_chunks",
+    type=click.IntRange(1, 10_000),
+    default=2000,
+    show_default=True,
+    help="Chunks of the sample.",
+)
+@click.option("--centroids", "n_centroids", type=click.IntRange(1), help="Number of centroids; default by size.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Same index and seed, same codec.")
+@json_option
+def train(name: str, nbits: str, n_chunks: int, n_centroids: int | None, seed: int, as_json: bool) -> None:
+    """Train a codec on a sample of the index and store it. `pincite codec migrate` puts it in force."""
+    from pincite.wiring.codec_flow import TrainOptions
+
+    options = TrainOptions(name=name, nbits=int(nbits), n_chunks=n_chunks, n_centroids=n_centroids, seed=seed)
+    with services() as app:
+        made = app.codec_train(options, _progress)
+    if as_json:
+        emit_json(
+            {
+                "codec_id": made.codec_id,
+                "format": made.format.name,
+                "n_centroids": len(made.centroids),
+                "facts": dict(made.facts),
+            }
+        )
+        return
+    click.echo(f"trained {made.codec_id}: {made.format.name}, {len(made.centroids)} centroids")
+    click.echo(f"`pincite codec migrate {made.codec_id}` re-encodes the index with it")
+
+
+@codec.command()
+@click.argument("codec_id")
+@click.option("--keep-old", is_flag=True, help="Leave the old index there, without its alias.")
+@json_option
+def migrate(codec_id: str, keep_old: bool, as_json: bool) -> None:
+    """Re-encode all chunks with CODEC_ID and put it in force.
+
+    Searches go on with the old codes until all is written. A run that was interrupted goes on where it
+    stopped.
+    """
+    with services() as app:
+        report = app.codec_migrate(codec_id, _progress, keep_old=keep_old)
+    if as_json:
+        emit_json(report)
+        return
+    click.echo(f"{report['codec_id']} is in force in {report['index']}: {report['chunks_written']} chunks written")
+    if report["dropped"]:
+        click.echo(f"dropped {report['dropped']}")
+
+
+def _progress(what: str, n: int, total: int) -> None:
+    if interactive():
+        click.echo(f"\r\x1b[K[{n}/{total}] {what}", err=True, nl=n == total)
+    elif n == total or n % 50 == 1:
+        say(f"[{n}/{total}] {what}")
