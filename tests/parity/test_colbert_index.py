@@ -13,6 +13,7 @@ import pytest
 
 from pincite.domain.errors import UserError
 from pincite.kernels import reference, residual
+from pincite.kernels.maxsim_codes import CodesScorer
 from pincite.testing.checkpoints import write_colbert_checkpoint
 
 pytest.importorskip("sentence_transformers")
@@ -194,7 +195,10 @@ def test_searcher_finds_the_same_in_their_index_and_in_ours(
 def test_maxsim_over_imported_rows_ranks_as_their_exact_scoring(
     built: dict[str, Any], imported: ImportedIndex, searched: dict[str, np.ndarray]
 ) -> None:
-    documents = [residual.decode_rows(imported.codec, rows) for _, rows in imported.rows()]
+    rows = np.concatenate([rows for _, rows in imported.rows()])
+    ends = imported.doclens.cumsum()
+    documents = np.split(residual.decode_rows(imported.codec, rows), ends[:-1])
+    scorer = CodesScorer(imported.codec)
     for i, query in enumerate(built["queries"]):
         best = np.array([(document @ query.T).max(axis=0) for document in documents])
         pids, theirs = np.argsort(-best.sum(axis=1), kind="stable"), searched["theirs.exact.pids"][i]
@@ -202,6 +206,10 @@ def test_maxsim_over_imported_rows_ranks_as_their_exact_scoring(
         # Their search on CPU takes a negative maximum for 0 (test_colbert_codec.py).
         clipped = np.maximum(best, 0).sum(axis=1)
         np.testing.assert_allclose(clipped[theirs], searched["theirs.exact.scores"][i], rtol=1e-5)
+        # The scorer of a search, over the rows as they are.
+        scores = scorer.score(query, rows, ends - imported.doclens, imported.doclens)
+        np.testing.assert_allclose(scores, best.sum(axis=1), rtol=1e-3)
+        np.testing.assert_array_equal(np.argsort(-scores, kind="stable")[:10], theirs[:10])
     # The products above are the slow definition's.
     assert reference.maxsim(query, documents[0]) == pytest.approx(best[0].sum(), rel=1e-5)
 

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pincite.cli.main import main
 from pincite.domain.codec import Codec
 from pincite.domain.errors import UserError
+from pincite.encode import codec_artefact
 from pincite.kernels import residual
 
 pytest.importorskip("torch")
@@ -119,6 +121,23 @@ def test_passages_of_each_centroid(index: Path) -> None:
     assert [part.tolist() for part in torch.split(passages[: lengths.sum()], lengths.tolist())] == expected
     # Read by strides of the longest list from every start, the last one's too.
     assert len(passages) >= int(lengths[:-1].sum() + lengths.max())
+
+
+def test_the_codec_becomes_an_artefact(index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "codec.safetensors"
+    main(["codec", "import", str(index), "--out", str(out), "--json"])
+    printed = json.loads(capsys.readouterr().out)
+    # Reading compares the id with the content.
+    codec = codec_artefact.from_bytes(out.read_bytes())
+    assert codec.codec_id == printed["codec_id"] == import_index(index).codec.codec_id
+    assert (printed["format"], printed["n_centroids"], printed["encoder_id"]) == ("rc2-16", 8, "org/colbert")
+    np.testing.assert_array_equal(codec.centroids, _codec().centroids)
+    assert codec.facts["imported_from"] == "colbert-ai"
+    for broken, code in ((out, "export_exists"), (tmp_path / "no" / "folder", "export_unwritable")):
+        with pytest.raises(SystemExit) as caught:
+            main(["codec", "import", str(index), "--out", str(broken), "--json"])
+        assert caught.value.code == 2
+        assert json.loads(capsys.readouterr().out)["error"]["code"] == code
 
 
 def _edit_json(name: str, change: Callable[[Any], Any]) -> Callable[[Path], None]:

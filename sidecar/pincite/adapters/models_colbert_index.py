@@ -19,7 +19,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from pickle import UnpicklingError
 from types import MappingProxyType
@@ -30,7 +30,7 @@ import numpy as np
 import torch
 
 from pincite.adapters.models_checkpoint import checkpoint_id
-from pincite.domain.codec import CENTROID_BYTES, Codec, TokenFormat
+from pincite.domain.codec import BIT_ORDER, CENTROID_BYTES, Codec, TokenFormat
 from pincite.domain.errors import UserError
 
 if TYPE_CHECKING:
@@ -361,11 +361,8 @@ def _read_codec(folder: Path, config: Mapping[str, Any], encoder_id: str) -> Cod
     if (np.diff(cutoffs) < 0).any():
         raise _malformed(file, "has cutoffs that do not ascend")
     average = _floats(folder / "avg_residual.pt", _tensor(folder / "avg_residual.pt"))
-    digest = hashlib.sha256(json.dumps([encoder_id, dim, nbits]).encode())
-    for part in (centroids, cutoffs, weights):
-        digest.update(np.ascontiguousarray(part, dtype="<f4").tobytes())
-    return Codec(
-        codec_id=f"colbert-ai@{digest.hexdigest()[:12]}",
+    codec = Codec(
+        codec_id="",
         encoder_id=encoder_id,
         token_dim=dim,
         dim=dim,
@@ -379,6 +376,18 @@ def _read_codec(folder: Path, config: Mapping[str, Any], encoder_id: str) -> Cod
             "settings": {name: config[name] for name in SETTINGS if name in config},
         },
     )
+    return replace(codec, codec_id=f"colbert-ai@{_content_hash(codec)}")
+
+
+def _content_hash(codec: Codec) -> str:
+    """The hash of ``encode.codec_train``, which adapters can't import; reading the artefact checks that it is."""
+    digest = hashlib.sha256(
+        json.dumps([codec.encoder_id, codec.token_dim, codec.dim, codec.nbits, BIT_ORDER]).encode()
+    )
+    for part in (codec.centroids, codec.bucket_cutoffs, codec.bucket_weights):
+        digest.update(np.ascontiguousarray(part, dtype="<f4").tobytes())
+    digest.update(b"none" * 2)
+    return digest.hexdigest()[:12]
 
 
 def _read_doclens(folder: Path, n_chunks: object) -> tuple[IntArray, list[int]]:
