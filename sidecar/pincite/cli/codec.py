@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from pincite.cli.common import emit_json, interactive, json_option, say, services
@@ -89,6 +91,41 @@ def migrate(codec_id: str, keep_old: bool, as_json: bool) -> None:
     click.echo(f"{report['codec_id']} is in force in {report['index']}: {report['chunks_written']} chunks written")
     if report["dropped"]:
         click.echo(f"dropped {report['dropped']}")
+
+
+@codec.command("import")
+@click.argument("index_dir", type=click.Path(path_type=Path))
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Write the codec's artefact here, not to the cluster."
+)
+@click.option("--encoder-id", help="The encoder whose vectors it takes; default: the index's checkpoint.")
+@json_option
+def import_(index_dir: Path, out: Path | None, encoder_id: str | None, as_json: bool) -> None:
+    """Take over the codec of an index that Stanford's colbert-ai wrote in INDEX_DIR.
+
+    It is stored in the cluster's `codecs`; `pincite codec migrate` puts it in force.
+    """
+    from pincite.wiring.codec_flow import codec_of_colbert_index, write_codec
+
+    made = codec_of_colbert_index(index_dir, encoder_id=encoder_id)
+    if out is None:
+        with services() as app:
+            app.codec_store(made)
+    else:
+        write_codec(made, out)
+    facts = {
+        "codec_id": made.codec_id,
+        "encoder_id": made.encoder_id,
+        "format": made.format.name,
+        "n_centroids": len(made.centroids),
+        "out": None if out is None else str(out),
+    }
+    if as_json:
+        emit_json(facts)
+        return
+    where = "the cluster" if out is None else str(out)
+    click.echo(f"{made.codec_id}: {made.format.name}, {facts['n_centroids']} centroids, written to {where}")
+    click.echo(f"encoder  {made.encoder_id}")
 
 
 def _progress(what: str, n: int, total: int) -> None:

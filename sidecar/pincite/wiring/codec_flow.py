@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from pincite.domain.codec import Codec
 from pincite.domain.errors import UserError
 from pincite.domain.protocols import Encoder, TokenCoder
 from pincite.domain.types import Chunk
+from pincite.encode import codec_artefact
 from pincite.encode.batches import BATCH_CHUNKS, encode_in_batches
 from pincite.encode.codec_train import train_codec
 from pincite.encode.shipped_codecs import shipped_codec
@@ -257,3 +259,37 @@ def _version(document: Mapping[str, Any]) -> tuple[str, str, str]:
 
 def _name(value: Mapping[str, str]) -> str:
     return f"{value['id']}@{value['version']}"
+
+
+def codec_of_colbert_index(folder: Path, *, encoder_id: str | None = None) -> Codec:
+    """The codec of an index that colbert-ai wrote.
+
+    Raises:
+        UserError: ``colbert_index_malformed``, ``colbert_index_unsupported``.
+    """
+    # It reads torch's files.
+    from pincite.adapters.models_colbert_index import import_index
+
+    return import_index(folder, encoder_id=encoder_id).codec
+
+
+def write_codec(codec: Codec, path: Path) -> None:
+    """Write a codec's artefact to a new file.
+
+    Raises:
+        UserError: ``export_exists``; ``export_unwritable``.
+    """
+    try:
+        with path.open("xb") as file:
+            file.write(codec_artefact.to_bytes(codec))
+    except FileExistsError as exc:
+        raise UserError(
+            "export_exists", f"{path} exists already.", mend="Name a new file.", subject=str(path)
+        ) from exc
+    except OSError as exc:
+        raise UserError(
+            "export_unwritable",
+            f"{path} can't be written: {exc.strerror or exc}.",
+            mend="Name a file in a folder that is there and may be written to.",
+            subject=str(path),
+        ) from exc

@@ -25,7 +25,7 @@ from pincite.wiring.codec_flow import CodecFlow, TrainOptions
 from pincite.wiring.generators import build_answerer
 from pincite.wiring.hook_flow import HookFlow
 from pincite.wiring.ingest_flow import IngestFlow, IngestOptions, IngestReport, Progress, remove_source
-from pincite.wiring.late import LateInteraction, cache_folder, coder_of, load_codec
+from pincite.wiring.late import LateInteraction, cache_folder, coder_of, load_codec, store_codec
 from pincite.wiring.parts import LazyEncoder, expected_model, load_reranker, model_of
 from pincite.wiring.search_flow import SearchFlow
 from pincite.wiring.settings import Settings
@@ -228,6 +228,11 @@ class Services:
         """Train a codec on a sample of the index and store it."""
         self._require_index()
         return self._codecs.train(self._installed(), options, progress)
+
+    def codec_store(self, codec: Codec) -> None:
+        """Store a codec in the cluster; it is not yet in force."""
+        self._require_index()
+        store_codec(codec, self.indices)
 
     def codec_migrate(self, codec_id: str, progress: Progress, *, keep_old: bool) -> dict[str, Any]:
         """Re-encode all chunks with a codec and put it in force."""
