@@ -11,12 +11,13 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
+from half_rows import from_blob
 from live import Node, Sidecar, http, start_sidecar
 
 from pincite import resources
 from pincite.adapters.models_hash import HashEncoder
 from pincite.ingest.walk import walk
-from pincite.kernels import blobs, reference
+from pincite.kernels import reference
 from pincite.rank import fusion
 from pincite.rank.fusion import FusionConfig
 from pincite.wiring.ingest_flow import IngestOptions
@@ -93,7 +94,7 @@ def test_the_order_is_what_reference_and_fusion_say(node: Node, corpus: str, sid
     encoded = HashEncoder().encode_query(QUERY)
     bm25 = {h["_id"]: h["_score"] for h in plain["hits"]["hits"]}
     late = {
-        h["_id"]: reference.maxsim(encoded.tokens, blobs.unpack(h["fields"]["tokens"][0], 64))
+        h["_id"]: reference.maxsim(encoded.tokens, from_blob(h["fields"]["tokens"][0], 64))
         for h in plain["hits"]["hits"]
     }
     config = FusionConfig()

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from half_rows import from_blob, to_blob
 from live import Node, http
 
 from pincite.adapters.models_hash import HashEncoder
 from pincite.domain.errors import UserError
 from pincite.domain.types import SearchFilter, SearchResult
 from pincite.ingest.walk import walk
-from pincite.kernels import blobs, reference
+from pincite.kernels import reference
 from pincite.rank import fusion
 from pincite.rank.fusion import FusionConfig
 from pincite.wiring.ingest_flow import IngestOptions
@@ -50,7 +51,7 @@ def stored_tokens(node: Node, alias: str) -> dict[str, np.ndarray]:
         f"{node.url}/{alias}/_search",
         {"size": 1000, "query": {"match_all": {}}, "_source": False, "docvalue_fields": ["tokens"]},
     )
-    return {h["_id"]: blobs.unpack(h["fields"]["tokens"][0], 64) for h in reply["hits"]["hits"]}
+    return {h["_id"]: from_blob(h["fields"]["tokens"][0], 64) for h in reply["hits"]["hits"]}
 
 
 def test_scores_are_what_the_definitions_say(app: Services, node: Node, module_prefix: str) -> None:
@@ -177,7 +178,7 @@ def test_a_changed_chunk_is_never_scored_from_the_cache(node: Node, prefix: str,
         "GET",
         f"{node.url}/{prefix}-chunks/_doc/{before.chunk.chunk_id}?routing={before.chunk.provenance.source_id}",
     )
-    body = reply["_source"] | {"vector": [1.0] + [0.0] * 63, "tokens": blobs.pack(other)}
+    body = reply["_source"] | {"vector": [1.0] + [0.0] * 63, "tokens": to_blob(other)}
     status, _ = http(
         "PUT",
         f"{node.url}/{prefix}-chunks/_doc/{before.chunk.chunk_id}?routing={before.chunk.provenance.source_id}&refresh=true",
@@ -185,9 +186,7 @@ def test_a_changed_chunk_is_never_scored_from_the_cache(node: Node, prefix: str,
     )
     assert status == 200
     after = search(app, "barn roof").passages[0]
-    expected = reference.maxsim(
-        HashEncoder().encode_query("barn roof").tokens, blobs.unpack(blobs.pack(other), 64)
-    )
+    expected = reference.maxsim(HashEncoder().encode_query("barn roof").tokens, from_blob(to_blob(other), 64))
     assert after.score("maxsim") == pytest.approx(expected, abs=1e-3)
     assert after.score("maxsim") != pytest.approx(before.score("maxsim"), abs=1e-3)
 

@@ -25,7 +25,7 @@ def flow() -> HookFlow:
     search = SearchFlow(
         cast("Any", None),
         encoder=encoder,
-        tokens=no_tokens,
+        late=no_tokens,
         reranker=IdentityReranker(),
         config=FusionConfig(),
         k1=2,

@@ -104,7 +104,7 @@ def distil_projection(
             projected = normalize(example.tokens.float() @ document, dim=1)
             asked = normalize(example.query @ query_side, dim=1)
             loss = _loss(_maxima(asked @ projected.T, example.lengths) * scale, example.wanted, how)
-            (loss / how.n_queries).backward()  # type: ignore[no-untyped-call]
+            (loss / how.n_queries).backward()
             total += loss.item()
         optimiser.step()
         schedule.step()

@@ -39,7 +39,7 @@ from pincite.kernels.residual import assign, decode_rows, encode_rows
 from pincite.wiring.console import fail, say
 
 if TYPE_CHECKING:
-    from pincite.domain.protocols import Encoder, FloatArray
+    from pincite.domain.protocols import Encoder, FloatArray, IntArray
 
 _TOP = 10
 _N_SAMPLE_PASSAGES = 1500
@@ -116,7 +116,7 @@ class Encoded:
     """A set's token vectors: of all passages in one matrix, with each passage's first row."""
 
     tokens: FloatArray
-    starts: np.ndarray[tuple[int], np.dtype[np.int64]]
+    starts: IntArray
     queries: Sequence[FloatArray]
 
 
@@ -133,7 +133,7 @@ def encode(encoder: Encoder, data: EvaluationSet) -> Encoded:
     )
 
 
-def orders(queries: Sequence[FloatArray], vectors: FloatArray, starts: FloatArray) -> list[list[int]]:
+def orders(queries: Sequence[FloatArray], vectors: FloatArray, starts: IntArray) -> list[list[int]]:
     """The best ten passages of each question by MaxSim."""
     out = []
     for query in queries:
