@@ -3,7 +3,8 @@
 SHELL := /bin/bash
 PY := .venv/bin/python
 
-.PHONY: help setup demo test lint format plugin bench-refusal bench-fusion bench-codec bench-encode clean
+.PHONY: help setup demo test lint format plugin bench-refusal bench-fusion bench-codec bench-encode bench-first-stage \
+        bench-late-interaction bench-maxsim clean
 
 help: ## This list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -43,6 +44,14 @@ bench-codec: ## What the projection and the codes of the MiniLM codec cost in qu
 bench-encode: ## Encoding speed and accuracy beside plain sentence-transformers
 	@scripts/setup.sh demo
 	@$(PY) -m pincite.evals.encode
+
+bench-late-interaction: ## The hook beside the engine's own late interaction: speed, bytes, quality
+	@scripts/setup.sh demo
+	@$(PY) -m pincite.evals.late_interaction
+
+bench-maxsim: ## MaxSim over residual codes beside numpy and torch, two threads
+	@scripts/setup.sh demo
+	@OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 $(PY) -m pincite.evals.maxsim
 
 bench-first-stage: ## Recall and speed of centroids, BM25, k-NN and their fusion (CHUNKS=20000)
 	@scripts/setup.sh demo

@@ -18,6 +18,7 @@ from pincite.adapters.opensearch_sources import SourceIndex
 from pincite.domain.errors import ConfigError, NotFound, PinciteError, UpstreamError
 from pincite.domain.protocols import Encoded
 from pincite.domain.types import SearchFilter
+from pincite.encode.token_rows import HalfCoder
 from pincite.ingest.walk import walk
 from pincite.wiring.ingest_flow import IngestFlow, IngestOptions, IngestReport
 from pincite.wiring.services import Services
@@ -151,6 +152,7 @@ def flow_with(app: Services, encoder: Callable[[], Any]) -> IngestFlow:
         tokenizer=tokenizer(),
         encoder=encoder,
         encoder_id=HashEncoder().encoder_id,
+        coder=lambda: HalfCoder(64),
         codec_id="f16-64",
     )
 

@@ -216,7 +216,7 @@ def test_an_encoder_that_cannot_load_degrades_to_words(
     app = node.app(prefix)
     app._require_index()
 
-    def broken(name: str) -> Any:
+    def broken(name: str, **_: Any) -> Any:
         raise ConfigError("encoder_missing", "gone")
 
     monkeypatch.setattr(parts, "load_encoder", broken)

@@ -191,6 +191,6 @@ def _prompt(model: Any, names: Sequence[str]) -> str:
     return found or prompts.get(model.default_prompt_name or "") or ""
 
 
-def load_minilm() -> SentenceTransformerEncoder:
+def load_minilm(*, engine: str = "auto", cache_dir: Path | None = None) -> SentenceTransformerEncoder:
     """The packaged default encoder, all-MiniLM-L6-v2."""
-    return SentenceTransformerEncoder(packaged_minilm(), encoder_id=MINILM_ID)
+    return SentenceTransformerEncoder(packaged_minilm(), encoder_id=MINILM_ID, engine=engine, cache_dir=cache_dir)

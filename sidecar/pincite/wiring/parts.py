@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from pathlib import Path
 
 from pincite.adapters.models_sbert import MINILM_DIM, MINILM_ID
 from pincite.adapters.opensearch_indices import IndexModel
@@ -30,10 +31,20 @@ class LazyEncoder:
     Args:
         name: ``minilm``, ``hash``, or a checkpoint's path or id.
         check: Called once with the loaded encoder; raises when the index was made with another.
+        engine: ``auto``, or the engine that encoders run on (adapters/models_fast.py).
+        cache_dir: Where the choice of ``auto`` is remembered.
     """
 
-    def __init__(self, name: str, *, check: Callable[[Encoder], None] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        check: Callable[[Encoder], None] | None = None,
+        engine: str = "auto",
+        cache_dir: Path | None = None,
+    ) -> None:
         self.name = name
+        self._engine, self._cache_dir = engine, cache_dir
         self._check = check
         self._encoder: Encoder | None = None
         self._lock = threading.Lock()
@@ -57,7 +68,7 @@ class LazyEncoder:
         """
         with self._lock:
             if self._encoder is None:
-                encoder = load_encoder(self.name)
+                encoder = load_encoder(self.name, engine=self._engine, cache_dir=self._cache_dir)
                 if self._check is not None:
                     self._check(encoder)
                 self._encoder = encoder
@@ -82,8 +93,8 @@ class LazyEncoder:
         return encoded
 
 
-def load_encoder(name: str) -> Encoder:
-    """The encoder of a name.
+def load_encoder(name: str, *, engine: str = "auto", cache_dir: Path | None = None) -> Encoder:
+    """The encoder of a name: ``minilm``, ``hash``, or the path or id of a checkpoint, ColBERT's or another.
 
     Raises:
         ConfigError: ``encoder_missing``, ``encoder_unloadable``, ``models_missing`` …
@@ -92,9 +103,12 @@ def load_encoder(name: str) -> Encoder:
         from pincite.adapters.models_hash import HashEncoder
 
         return HashEncoder()
-    from pincite.adapters.models_sbert import SentenceTransformerEncoder, load_minilm
+    from pincite.adapters.models_encoders import open_encoder
+    from pincite.adapters.models_sbert import load_minilm
 
-    return load_minilm() if name == "minilm" else SentenceTransformerEncoder(name)
+    if name == "minilm":
+        return load_minilm(engine=engine, cache_dir=cache_dir)
+    return open_encoder(name, engine=engine, cache_dir=cache_dir)
 
 
 def load_reranker(name: str) -> Reranker:

@@ -49,7 +49,12 @@ class Services:
     def __init__(self, settings: Settings, *, progress: Callable[[str], None] = lambda _: None) -> None:
         self.settings = settings
         self._progress = progress
-        self._encoder = LazyEncoder(settings.encoder, check=self._check_encoder)
+        self._encoder = LazyEncoder(
+            settings.encoder,
+            check=self._check_encoder,
+            engine=settings.encoder_engine,
+            cache_dir=settings.home / "cache" / "engines",
+        )
         self._init_lock = threading.Lock()
         self._ready_model: IndexModel | None = None
         self._warm: str | None = None

@@ -106,6 +106,7 @@ class Settings(BaseSettings):
     openai: OpenAISettings = OpenAISettings()
     retrieval: RetrievalSettings = RetrievalSettings()
     encoder: str = "minilm"
+    encoder_engine: Literal["auto", "fp32", "bf16", "int8", "sentence-transformers"] = "auto"
     codec: Literal["auto", "none"] = "auto"
     reranker: str = "identity"
     generator: str = "extractive"
