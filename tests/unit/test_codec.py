@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
+from pincite.adapters.models_sbert import MINILM_ID, load_minilm
 from pincite.domain.codec import Codec
 from pincite.domain.errors import ContractError
 from pincite.encode import codec_artefact
@@ -24,6 +25,7 @@ from pincite.encode.codec_train import (
     with_id,
 )
 from pincite.encode.refine import encode_rows_refined
+from pincite.encode.shipped_codecs import FOLDER, shipped_codec, shipped_codec_facts
 from pincite.encode.token_rows import project
 from pincite.kernels import reference
 from pincite.kernels.residual import decode_rows, encode_rows
@@ -245,3 +247,29 @@ def test_a_cut_artefact_is_refused(codec: Codec, cut: int) -> None:
 
 def test_a_codec_is_named_by_its_content(codec: Codec) -> None:
     assert with_id(codec, "mine").codec_id == f"mine@{content_hash(codec)}"
+
+
+# -- the shipped codec ------------------------------------------------------------------------------
+
+
+def test_the_shipped_codec_loads_and_its_facts_are_read_without_it() -> None:
+    facts, shipped = shipped_codec_facts(MINILM_ID), shipped_codec(MINILM_ID)
+    assert facts is not None and shipped is not None
+    assert (facts.codec_id, facts.format) == (shipped.codec_id, "rc2-128")
+    assert (shipped.token_dim, shipped.dim, len(shipped.centroids)) == (384, 128, 8192)
+    assert (FOLDER / "minilm.safetensors").stat().st_size < 3_000_000
+    assert shipped_codec("another@1") is None and shipped_codec_facts("another@1") is None
+
+
+def test_the_shipped_codec_keeps_the_directions_of_text_of_another_kind() -> None:
+    shipped = shipped_codec(MINILM_ID)
+    assert shipped is not None
+    texts = [
+        "The mitochondrion makes most of the cell's chemical energy, which is stored in a small molecule.",
+        "A tenant who pays rent late owes a fee only if the lease says so.",
+    ]
+    for encoded in load_minilm().encode_passages(texts):
+        vectors = project(encoded.tokens.astype(np.float32), shipped.document_projection)
+        plain, refined = encode_rows(shipped, vectors), encode_rows_refined(shipped, vectors)
+        assert cosines(shipped, plain, vectors).mean() > 0.93
+        assert cosines(shipped, refined, vectors).mean() > cosines(shipped, plain, vectors).mean()

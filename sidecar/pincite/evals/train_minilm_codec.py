@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pincite.adapters.models_sbert import MINILM_ID, load_minilm
 from pincite.domain.errors import PinciteError
 from pincite.domain.protocols import Encoder
 from pincite.encode import codec_artefact, shipped_codecs
-from pincite.encode.codec_train import pca_rotation, rotation, train_codec
+from pincite.encode.codec_train import pca_rotation, train_codec
 from pincite.evals.codec_texts import training_texts
 from pincite.wiring.console import fail, say
 
@@ -48,30 +49,19 @@ def train(
     documents: Sequence[FloatArray], queries: Sequence[FloatArray], facts: dict[str, object], *, seed: int
 ) -> bytes:
     """The artefact of the codec that is trained on these token vectors."""
-    from pincite.adapters.models_projection import Distillation, distil_projection
-    from pincite.adapters.models_sbert import MINILM_ID
-
     began = time.monotonic()
 
     def progress(stage: str, done: int, total: int) -> None:
-        if done % max(total // 10, 1) == 0:
-            say(f"  {stage}: {done} of {total}, {time.monotonic() - began:.0f} s")
+        say(f"  {stage}: {done} of {total}, {time.monotonic() - began:.0f} s")
 
-    rng = np.random.default_rng(seed)
     sample = np.concatenate(documents).astype(np.float32)
-    start = pca_rotation(sample, 128, rng, np.concatenate(queries).astype(np.float32))
-    assert start is not None  # noqa: S101  # 384 dimensions
-    document, query = distil_projection(
-        documents, queries, start, options=Distillation(seed=seed), progress=progress
-    )
-    # Evens out the residuals over the dimensions; products do not notice a rotation of both sides.
-    turn = rotation(128, rng)
+    projection = pca_rotation(sample, 128, np.random.default_rng(seed), np.concatenate(queries).astype(np.float32))
     codec = train_codec(
         sample,
         encoder_id=MINILM_ID,
         name=NAME,
         n_centroids=N_CENTROIDS,
-        projection=((document @ turn).astype(np.float32), (query @ turn).astype(np.float32)),
+        projection=(projection, None),
         facts=facts,
         seed=seed,
         progress=progress,
@@ -81,14 +71,12 @@ def train(
 
 def run(out: Path, seed: int) -> int:
     """Encode, train, write."""
-    from pincite.adapters.models_sbert import load_minilm
-
     texts = training_texts(seed)
     encoder = load_minilm()
     documents = tokens_of(encoder, [t for _, t in texts.passages], [t for t, _ in texts.passages], "passages")
     queries = tokens_of(encoder, texts.queries[:N_QUERIES], None, "queries")
     facts = {
-        "projection": "distilled from MaxSim over 384 dimensions",
+        "projection": "PCA of document and question tokens, random rotation",
         "sources": list(texts.sources),
         "n_queries": len(queries),
         "engine": encoder.engine,
@@ -103,7 +91,7 @@ def run(out: Path, seed: int) -> int:
 def main() -> None:
     """Run it; an error of ours ends as one clear message."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=shipped_codecs.FOLDER / "minilm-rc2-128.safetensors")
+    parser.add_argument("--out", type=Path, default=shipped_codecs.FOLDER / "minilm.safetensors")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     try:
