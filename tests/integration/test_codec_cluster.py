@@ -92,6 +92,7 @@ def test_a_codec_is_trained_put_in_force_and_scores_as_the_reference(
     found = other.search("tenant may sublet the premises", size=10, filters=SearchFilter(), caller=None)
     assert found.passages
     assert found.degraded == ()
+    assert any(p.score("centroids") is not None for p in found.passages), "the third leg contributes"
     stored = load_codec(codec.codec_id, codec.encoder_id, app.indices)
     query = other.encoder().encode_query("tenant may sublet the premises").tokens
     if stored.document_projection is not None:

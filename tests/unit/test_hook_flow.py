@@ -62,3 +62,29 @@ def test_an_id_that_occurs_twice_is_refused() -> None:
     with pytest.raises(UserError) as caught:
         flow().rerank(body)
     assert caught.value.code == "candidates_repeated"
+
+
+def test_no_legs_for_a_query_that_the_encoder_cannot_read() -> None:
+    reply = flow().legs({"query": "个人信息处理者的义务", "k": 10})
+    jsonschema.validate(reply, resources.load_json("contracts/schemas/hook_legs_response.schema.json"))
+    assert (reply["knn"], reply["centroids"], reply["reason"]) == (None, None, "encoder_lacks_language")
+
+
+def test_the_legs_of_a_query() -> None:
+    encoder = LazyEncoder("hash")
+    search = SearchFlow(
+        cast("Any", None),
+        encoder=encoder,
+        late=no_tokens,
+        reranker=IdentityReranker(),
+        config=FusionConfig(),
+        k1=2,
+        nprobe=0,
+    )
+    reply = HookFlow(search, encoder=encoder).legs({"query": "barn roof", "k": 10})
+    jsonschema.validate(reply, resources.load_json("contracts/schemas/hook_legs_response.schema.json"))
+    assert reply["knn"]["k"] == 10
+    assert reply["knn"]["vector"] == pytest.approx(
+        [float(x) for x in encoder.get().encode_query("barn roof").pooled]
+    )
+    assert reply["centroids"] is None

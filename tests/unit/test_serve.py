@@ -184,6 +184,16 @@ def test_the_hook_reranks_and_speaks_its_contract(client: FlaskClient) -> None:
     assert [r["id"] for r in body["results"]] == ["bb", "a"]
 
 
+def test_the_hook_is_told_its_legs(client: FlaskClient) -> None:
+    response = client.post("/v1/hook/legs", json={"query": "sublet", "k": 7}, headers=CONTRACT)
+    assert response.headers["Pincite-Contract"] == "1"
+    body = response.get_json()
+    assert contracts.violation("hook_legs_response", body) is None
+    assert body["knn"]["k"] == 7
+    check_problem(client.post("/v1/hook/legs", json={"query": "sublet"}, headers=CONTRACT), 400, "body_invalid")
+    check_problem(client.post("/v1/hook/legs", json={"query": "x", "k": 7}), 409, "contract_mismatch")
+
+
 @pytest.mark.parametrize("headers", [{}, {"Pincite-Contract": "2"}, {"Pincite-Contract": ""}])
 def test_another_contract_is_a_conflict(client: FlaskClient, headers: dict[str, str]) -> None:
     check_problem(client.post("/v1/hook/rerank", json=HOOK, headers=headers), 409, "contract_mismatch")

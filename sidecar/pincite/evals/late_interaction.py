@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from pincite.domain.protocols import FloatArray
 
 _CHUNK_TOKENS = 150
+_STATS_INTERVAL_S = 12.0
 _WINDOW = 200
 _TOP = 10
 _N_TIMED = 30
@@ -196,6 +197,9 @@ def stored_bytes(cluster: Cluster, index: str) -> int:
     """Size of an index after a force-merge to one segment."""
     cluster.request("POST", f"/{index}/_refresh")
     cluster.request("POST", f"/{index}/_forcemerge", params={"max_num_segments": 1}, timeout_s=600)
+    cluster.request("POST", f"/{index}/_flush", params={"force": "true"}, timeout_s=120)
+    # The node measures a store's size at most every 10 s, and drops merged segments a little later.
+    time.sleep(_STATS_INTERVAL_S)
     cluster.request("POST", f"/{index}/_flush", params={"force": "true"}, timeout_s=120)
     stats = cluster.request("GET", f"/{index}/_stats/store,docs")
     return int(stats["_all"]["primaries"]["store"]["size_in_bytes"])
