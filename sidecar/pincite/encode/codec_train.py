@@ -2,8 +2,9 @@
 
 After ColBERTv2 (Santhanam et al. 2022, §3.3) with three changes that cost no byte: the projection ends in a
 random rotation, because the buckets are the same in every dimension and residuals should be so too; buckets
-are Lloyd–Max instead of quantiles, which is less squared error for the same bits; and both are trained on
-residuals of vectors that the centroids were not trained on.
+are Lloyd–Max instead of quantiles, which is less squared error for the same bits; and buckets are trained on
+whole stretches of text that the centroids have not seen. Tokens of the same documents are too near their
+centroids: their buckets are too narrow for any other text, and that costs more than all else here.
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pincite.domain.codec import BIT_ORDER, Codec
-from pincite.encode.refine import refined_codes
 from pincite.encode.token_rows import project
 from pincite.kernels.residual import assign
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from pincite.domain.protocols import FloatArray
 
 Progress = Callable[[str, int, int], None]
@@ -33,7 +36,8 @@ _POINTS_A_CENTROID = 64
 _ROUNDS = 8
 _LLOYD_ROUNDS = 200
 _HELD_OUT = 20_000
-_DIRECTION_ROUNDS = 6
+#: Tokens of a held-out stretch: a few chunks of the same document.
+_STRETCH = 500
 
 
 def n_centroids_for(n_tokens: int) -> int:
@@ -58,7 +62,8 @@ def train_codec(
     """Train a codec.
 
     Args:
-        sample: (n, token_dim) float32 token vectors, L2-normalised, of the collection or one like it.
+        sample: (n, token_dim) float32 token vectors, L2-normalised, of the collection or one like it, in the
+            order of the texts.
         encoder_id: Whose vectors they are.
         name: First part of the codec's id.
         dim: Dimensions of the codes; None: 128, or the encoder's where it has fewer.
@@ -82,16 +87,16 @@ def train_codec(
     document, query = projection or (pca_rotation(sample, dim, rng), None)
     if document is None and dim != token_dim:
         raise ValueError(f"codes of {dim} dimensions need a projection of {token_dim}")
-    vectors = project(sample[rng.permutation(len(sample))], document)
+    vectors = project(sample, document)
+    chosen = _stretches(len(vectors), min(_HELD_OUT, len(vectors) // 5), rng)
+    held_out = vectors[chosen]
+    rest = vectors[~chosen]
+    rest = rest[rng.permutation(len(rest))]
     n = n_centroids or min(n_centroids_for(n_collection_tokens or len(sample)), max(len(sample) // 4, 1))
-    n = min(n, len(vectors) - 4)
-    n_held_out = min(_HELD_OUT, len(vectors) // 5)
-    held_out, rest = vectors[:n_held_out], vectors[n_held_out:]
     centroids = spherical_kmeans(rest[: max(n * _POINTS_A_CENTROID, 1)], min(n, len(rest)), rng, progress)
     centroids = centroids.astype(np.float16).astype(np.float32)
-    nearest = centroids[assign(centroids, held_out)]
-    residuals = held_out - nearest
-    cutoffs, weights = directional_buckets(held_out, nearest, *lloyd_max(residuals.ravel(), nbits))
+    residuals = held_out - centroids[assign(centroids, held_out)]
+    cutoffs, weights = lloyd_max(residuals.ravel(), nbits)
     made = Codec(
         codec_id="",
         encoder_id=encoder_id,
@@ -114,21 +119,47 @@ def train_codec(
     return with_id(made, name)
 
 
+def refit_buckets(codec: Codec, sample: FloatArray, name: str, facts: Mapping[str, Any] | None = None) -> Codec:
+    """The codec with buckets for texts of another kind than its centroids were trained on.
+
+    Args:
+        codec: Its centroids and projections stay.
+        sample: (n, token_dim) float32 token vectors, L2-normalised, of texts that it was not trained on.
+        name: First part of the new id.
+        facts: What the manifest is to say beside what it said.
+
+    Raises:
+        ValueError: the sample is empty or not finite.
+    """
+    if not len(sample):
+        raise ValueError("an empty sample cannot train buckets")
+    vectors = project(sample, codec.document_projection)
+    residuals = vectors - codec.centroids[assign(codec.centroids, vectors)]
+    cutoffs, weights = lloyd_max(residuals.ravel(), codec.nbits)
+    rms = round(float(np.sqrt((residuals**2).mean())), 6)
+    made = replace(
+        codec,
+        bucket_cutoffs=cutoffs,
+        bucket_weights=weights,
+        facts={**codec.facts, "residual_rms": rms, **(facts or {})},
+    )
+    return with_id(made, name)
+
+
+def _stretches(n: int, n_wanted: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """(n,) bool: about n_wanted of n, in stretches of consecutive ones spread over all."""
+    length = max(min(_STRETCH, n_wanted), 1)
+    n_places = n // length
+    places = rng.choice(n_places, size=min(max(n_wanted // length, 1), n_places), replace=False)
+    chosen = np.zeros(n, dtype=np.bool_)
+    for place in places:
+        chosen[place * length : (place + 1) * length] = True
+    return chosen
+
+
 def with_id(codec: Codec, name: str) -> Codec:
     """The codec with the id that its content gives it."""
-    return Codec(
-        codec_id=f"{name}@{content_hash(codec)}",
-        encoder_id=codec.encoder_id,
-        token_dim=codec.token_dim,
-        dim=codec.dim,
-        nbits=codec.nbits,
-        centroids=codec.centroids,
-        bucket_cutoffs=codec.bucket_cutoffs,
-        bucket_weights=codec.bucket_weights,
-        document_projection=codec.document_projection,
-        query_projection=codec.query_projection,
-        facts=codec.facts,
-    )
+    return replace(codec, codec_id=f"{name}@{content_hash(codec)}")
 
 
 def content_hash(codec: Codec) -> str:
@@ -231,25 +262,3 @@ def quantile_buckets(values: FloatArray, nbits: int) -> tuple[FloatArray, FloatA
     n = 2**nbits
     cutoffs = np.quantile(values, np.arange(1, n) / n)
     return cutoffs.astype(np.float32), np.quantile(values, (np.arange(n) + 0.5) / n).astype(np.float32)
-
-
-def directional_buckets(
-    vectors: FloatArray, nearest: FloatArray, cutoffs: FloatArray, weights: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Buckets for ``refined_codes``: Lloyd's rounds with each vector at the length it is encoded at.
-
-    Args:
-        vectors: (n, dim) L2-normalised, not those that the centroids were trained on.
-        nearest: (n, dim), each vector's centroid.
-        cutoffs: To begin with.
-        weights: To begin with.
-    """
-    for _ in range(_DIRECTION_ROUNDS):
-        codes, lengths = refined_codes(vectors, nearest, cutoffs, weights)
-        wanted = (lengths[:, None] * vectors - nearest).ravel()
-        counts = np.bincount(codes.ravel(), minlength=len(weights))
-        sums = np.bincount(codes.ravel(), weights=wanted, minlength=len(weights))
-        means = np.sort(np.where(counts > 0, sums / np.maximum(counts, 1), weights))
-        weights = means.astype(np.float32)
-        cutoffs = ((means[1:] + means[:-1]) / 2).astype(np.float32)
-    return cutoffs, weights

@@ -24,13 +24,11 @@ from pincite.adapters.models_sbert import MINILM_ID, load_minilm
 from pincite.domain.codec import Codec
 from pincite.domain.errors import PinciteError
 from pincite.encode.codec_train import (
-    directional_buckets,
-    lloyd_max,
     pca_rotation,
     quantile_buckets,
+    refit_buckets,
     spherical_kmeans,
 )
-from pincite.encode.refine import encode_rows_refined
 from pincite.encode.shipped_codecs import shipped_codec
 from pincite.encode.token_rows import project
 from pincite.evals.codec_texts import EvaluationSet, evaluation_sets, training_texts
@@ -48,19 +46,16 @@ _N_HELD_OUT = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """A codec, and how its rows are made: None: floats, else by ``encode_rows_refined`` or ``encode_rows``."""
+    """A codec, and whether a document is scored from its rows or from its projected floats."""
 
     name: str
     codec: Codec
-    refined: bool | None
+    coded: bool
 
     def vectors(self, tokens: FloatArray) -> FloatArray:
         """What the scorer sees of a document's tokens, (n, dim) float32."""
         projected = project(tokens, self.codec.document_projection)
-        if self.refined is None:
-            return projected
-        rows = (encode_rows_refined if self.refined else encode_rows)(self.codec, projected)
-        return decode_rows(self.codec, rows)
+        return decode_rows(self.codec, encode_rows(self.codec, projected)) if self.coded else projected
 
     def query(self, tokens: FloatArray) -> FloatArray:
         """The question's vectors."""
@@ -68,28 +63,24 @@ class System:
         return project(tokens, self.codec.document_projection if own is None else own)
 
 
-def systems(codec: Codec, sample: FloatArray) -> list[System]:
+def systems(codec: Codec, sample: FloatArray, statutes: FloatArray) -> list[System]:
     """Ours and ColBERT's recipe, at 1, 2 and 4 bits, with their floats.
 
     Args:
         codec: The shipped one.
-        sample: (n, token_dim) float32 token vectors of training texts.
+        sample: (n, token_dim) float32 token vectors of licences.
+        statutes: The same of statutes, for the buckets of 1 and 4 bits.
     """
-    rng = np.random.default_rng(0)
-    plain = plain_codec(codec, sample, rng)
-    held_out = project(sample[rng.permutation(len(sample))[:_N_HELD_OUT]], codec.document_projection)
-    nearest = codec.centroids[assign(codec.centroids, held_out)]
+    plain = plain_codec(codec, sample, np.random.default_rng(0))
     found = [
-        System(name="PCA, float", codec=plain, refined=None),
-        System(name="PCA, 2-bit plain", codec=plain, refined=False),
-        System(name="ours, float", codec=codec, refined=None),
-        System(name="ours, 2-bit plain", codec=codec, refined=False),
-        System(name="ours, 2-bit", codec=codec, refined=True),
+        System(name="PCA, float", codec=plain, coded=False),
+        System(name="PCA, 2-bit plain", codec=plain, coded=True),
+        System(name="ours, float", codec=codec, coded=False),
+        System(name="ours, 2-bit", codec=codec, coded=True),
     ]
     for nbits in (1, 4):
-        cutoffs, weights = directional_buckets(held_out, nearest, *lloyd_max((held_out - nearest).ravel(), nbits))
-        other = dataclasses.replace(codec, nbits=nbits, bucket_cutoffs=cutoffs, bucket_weights=weights)
-        found.append(System(name=f"ours, {nbits}-bit", codec=other, refined=True))
+        other = refit_buckets(dataclasses.replace(codec, nbits=nbits), statutes, "other")
+        found.append(System(name=f"ours, {nbits}-bit", codec=other, coded=True))
     return found
 
 
@@ -122,7 +113,7 @@ class Encoded:
 
 def encode(encoder: Encoder, data: EvaluationSet) -> Encoded:
     """Encode a set; every passage must have a token."""
-    passages = tokens_of(encoder, [t for _, t in data.passages], [t for t, _ in data.passages])
+    passages = tokens_of(encoder, data.passages)
     if len(passages) != len(data.passages):
         raise ValueError(f"a passage of {data.name} has no token")
     lengths = np.array([len(p) for p in passages])
@@ -172,7 +163,7 @@ def measure(data: EvaluationSet, encoded: Encoded, candidates: Sequence[System])
             [system.vectors(tokens[i : i + 8192].astype(np.float32)) for i in range(0, len(tokens), 8192)]
         )
         found = orders([system.query(q.astype(np.float32)) for q in encoded.queries], vectors, encoded.starts)
-        if system.refined is None:
+        if not system.coded:
             floats[id(system.codec.document_projection)] = found
         ndcg, mrr = gains(found, data.gold)
         figures = {
@@ -191,9 +182,13 @@ def run() -> int:
     assert codec is not None  # noqa: S101  # it is packaged
     encoder = load_minilm()
     say("encoding a sample of the training texts, for the plain codec")
-    some = training_texts().passages[::4][:_N_SAMPLE_PASSAGES]
-    sample = np.concatenate(tokens_of(encoder, [t for _, t in some], [t for t, _ in some])).astype(np.float32)
-    candidates = systems(codec, sample)
+    texts = training_texts()
+    step = max(len(texts.passages) // _N_SAMPLE_PASSAGES, 1)
+    sample, statutes = (
+        np.concatenate(tokens_of(encoder, some)).astype(np.float32)
+        for some in (texts.passages[::step], texts.statutes[:100])
+    )
+    candidates = systems(codec, sample, statutes)
     result: dict[str, dict[str, dict[str, float]]] = {}
     for data in evaluation_sets():
         say(f"{data.name}: {len(data.passages)} passages, {len(data.questions)} questions")

@@ -1,8 +1,9 @@
 """Texts that the MiniLM codec is trained on, and the sets that it is measured on; the two share no document
 and no question.
 
-Training: licences and housing statutes in windows of 200 tokens, sentences and spans of them as pseudo-queries
-(plain, and inside question frames), and the questions of ExpertQA. Held out: one licence in eight by the
+Training, in windows of 200 tokens: licences for projection and centroids, housing statutes for the buckets;
+sentences and spans of both as pseudo-queries (plain, and inside question frames), and the questions of ExpertQA.
+Held out: one licence in eight by the
 hash of its key, and those that the licence questions expect; of other licences near-duplicates remain on
 both sides, as licences are copied from each other. PDPA, LegalBench-RAG and PolicyQA are held out whole: no
 text of theirs is trained on.
@@ -46,9 +47,17 @@ Passage = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingTexts:
-    """Passages (title, text), queries, and what the manifest says of their sources."""
+    """What trains the codec.
+
+    Attributes:
+        passages: Of licences, for projection and centroids.
+        statutes: Of another kind of text, for the buckets.
+        queries: For the projection.
+        sources: What the manifest says of where they are from.
+    """
 
     passages: Sequence[Passage]
+    statutes: Sequence[Passage]
     queries: Sequence[str]
     sources: Sequence[dict[str, Any]]
 
@@ -64,7 +73,7 @@ class EvaluationSet:
 
 
 def training_texts(seed: int = 0) -> TrainingTexts:
-    """What the projection and the centroids are trained on."""
+    """What the shipped codec is trained on."""
     rng = random.Random(seed)  # noqa: S311  # not for secrets
     licences = [
         passage
@@ -79,11 +88,11 @@ def training_texts(seed: int = 0) -> TrainingTexts:
         for passage in _some_windows(row["name"], row["text"], rng)
     ]
     asked = sorted({row["question"] for row in _lines("attribution/expertqa_claims_public.jsonl")})
-    passages = licences + statutes
-    queries = [query for passage in passages for query in _pseudo_queries(passage, rng)]
+    queries = [query for passage in licences + statutes for query in _pseudo_queries(passage, rng)]
     rng.shuffle(queries)
     return TrainingTexts(
-        passages=passages,
+        passages=licences,
+        statutes=statutes,
         queries=[*asked, *queries],
         sources=[
             {"name": "licensedcode-data", "licence": "CC-BY-4.0", "n_passages": len(licences)},
