@@ -36,7 +36,7 @@ def clustered(n: int, dim: int, *, n_clusters: int = 12, spread: float = 0.3, se
     means = rng.standard_normal((n_clusters, dim))
     noise = spread * rng.standard_normal((n, dim))
     x = means[rng.integers(n_clusters, size=n)] + noise * np.linspace(0.3, 2.0, dim)
-    return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32)
+    return np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True), dtype=np.float32)
 
 
 @pytest.fixture(scope="module")
