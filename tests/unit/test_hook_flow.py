@@ -8,6 +8,7 @@ import jsonschema
 import pytest
 
 from pincite import resources
+from pincite.adapters.models_hash import HashEncoder
 from pincite.domain.errors import UserError
 from pincite.rank.fusion import FusionConfig
 from pincite.rank.identity import IdentityReranker
@@ -20,8 +21,8 @@ def no_tokens() -> Any:
     raise AssertionError("token vectors must not be read")
 
 
-def flow() -> HookFlow:
-    encoder = LazyEncoder("minilm")
+def flow(name: str = "minilm") -> HookFlow:
+    encoder = LazyEncoder(name)
     search = SearchFlow(
         cast("Any", None),
         encoder=encoder,
@@ -71,20 +72,9 @@ def test_no_legs_for_a_query_that_the_encoder_cannot_read() -> None:
 
 
 def test_the_legs_of_a_query() -> None:
-    encoder = LazyEncoder("hash")
-    search = SearchFlow(
-        cast("Any", None),
-        encoder=encoder,
-        late=no_tokens,
-        reranker=IdentityReranker(),
-        config=FusionConfig(),
-        k1=2,
-        nprobe=0,
-    )
-    reply = HookFlow(search, encoder=encoder).legs({"query": "barn roof", "k": 10})
+    reply = flow("hash").legs({"query": "barn roof", "k": 10})
     jsonschema.validate(reply, resources.load_json("contracts/schemas/hook_legs_response.schema.json"))
     assert reply["knn"]["k"] == 10
-    assert reply["knn"]["vector"] == pytest.approx(
-        [float(x) for x in encoder.get().encode_query("barn roof").pooled]
-    )
+    pooled = HashEncoder().encode_query("barn roof").pooled
+    assert reply["knn"]["vector"] == pytest.approx([float(x) for x in pooled])
     assert reply["centroids"] is None

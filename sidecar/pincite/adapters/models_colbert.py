@@ -15,10 +15,11 @@ import torch
 
 from pincite.adapters.models_checkpoint import checkpoint_id, model_library
 from pincite.adapters.models_fast import Unsupported
-from pincite.adapters.models_forward import LIBRARY, open_body, special_ids
-from pincite.adapters.windows import Turns, batches, cut_windows, normalize
+from pincite.adapters.models_forward import LIBRARY, open_body, packed_or_library, special_ids
+from pincite.adapters.windows import BATCH_TOKENS, MAX_CONTEXT_TOKENS, Turns, batches, cut_windows, token_ids
 from pincite.domain.errors import ConfigError
 from pincite.domain.protocols import Encoded
+from pincite.kernels.vectors import normalize
 
 if TYPE_CHECKING:
     from pincite.adapters.models_calibrate import Calibration
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 #: Tokens of a document window, special tokens and marker included (design.md §5).
 DOCUMENT_TOKENS = 220
-_BATCH_TOKENS = 4096
-_MAX_CONTEXT_TOKENS = 48
 
 
 class ColbertEncoder:
@@ -78,8 +77,8 @@ class ColbertEncoder:
         model.eval()
         self._tokenizer: Any = model.tokenizer
         # The markers are special tokens; they are looked up before texts stop being able to name them.
-        self._query_marker = self._ids([model.prompts.get("query") or ""])[0]
-        self._document_marker = self._ids([model.prompts.get("document") or ""])[0]
+        self._query_marker = token_ids(self._tokenizer, [model.prompts.get("query") or ""])[0]
+        self._document_marker = token_ids(self._tokenizer, [model.prompts.get("document") or ""])[0]
         self._tokenizer.split_special_tokens = True
         self._cls, self._sep = special_ids(self._tokenizer)
         self._mask = int(self._tokenizer.mask_token_id)
@@ -90,7 +89,9 @@ class ColbertEncoder:
         self._limit = int(body.max_seq_length or 512)
         self._document_tokens = min(document_tokens, self._limit)
         self._skip = _skiplist(model, self._tokenizer)
-        self._forward = _open(model, engine, cache_dir)
+        self._forward = packed_or_library(
+            engine, lambda: _Packed(model, engine, cache_dir), lambda: _Library(model)
+        )
         self._turns = Turns()
         self._pooler = pooled
         own = encoder_id or checkpoint_id(Path(path))
@@ -125,9 +126,9 @@ class ColbertEncoder:
 
     def encode_passages(self, texts: Sequence[str], *, contexts: Sequence[str] | None = None) -> list[Encoded]:
         """Encode passages; a context is cut to 48 tokens. Cost is one forward pass of each token."""
-        heads = self._ids(contexts) if contexts else [[]] * len(texts)
-        before = [self._document_marker + head[:_MAX_CONTEXT_TOKENS] for head in heads]
-        rows = self._ids(texts)
+        heads = token_ids(self._tokenizer, contexts) if contexts else [[]] * len(texts)
+        before = [self._document_marker + head[:MAX_CONTEXT_TOKENS] for head in heads]
+        rows = token_ids(self._tokenizer, texts)
         vectors = self._run(rows, before, self._document_tokens)
         poolers = self._pooler.encode_passages(texts, contexts=contexts) if self._pooler else None
         found = []
@@ -140,7 +141,7 @@ class ColbertEncoder:
 
     def encode_query(self, text: str) -> Encoded:
         """Encode one query, padded with [MASK]: (query_tokens, token_dim) token vectors, or more of a long one."""
-        row = self._ids([text])[0]
+        row = token_ids(self._tokenizer, [text])[0]
         head = self._query_marker
         room = self._limit - 2 - len(head)
         pieces = [row[start : start + room] for start in range(0, max(len(row), 1), room)]
@@ -165,7 +166,7 @@ class ColbertEncoder:
         windows = cut_windows(rows, before, length - 2)
         full = [[self._cls, *w.before, *w.piece, self._sep] for w in windows]
         states: dict[int, FloatArray] = {}
-        for batch in batches([len(ids) for ids in full], _BATCH_TOKENS, padded=self._forward.padded):
+        for batch in batches([len(ids) for ids in full], BATCH_TOKENS, padded=self._forward.padded):
             with self._turns.turn():
                 outputs = self._forward([full[i] for i in batch], [len(full[i]) for i in batch])
             states |= zip(batch, outputs, strict=True)
@@ -176,14 +177,6 @@ class ColbertEncoder:
             parts[window.owner].append(states[i][start : start + len(window.piece)])
             first.setdefault(window.owner, states[i][0])
         return [(np.concatenate(part), first[owner]) for owner, part in enumerate(parts)]
-
-    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        if not texts:
-            return []
-        rows: list[list[int]] = self._tokenizer(
-            list(texts), add_special_tokens=False, truncation=False, padding=False, verbose=False
-        )["input_ids"]
-        return rows
 
 
 class _Packed:
@@ -236,22 +229,6 @@ class _Library:
             out = self._body({"input_ids": ids.to(self._device), "attention_mask": mask.to(self._device)})
             vectors = normalize(_project(self._head, out["token_embeddings"].float()).cpu().numpy())
         return [vectors[i, : len(row)] for i, row in enumerate(rows)]
-
-
-def _open(model: Any, engine: str, cache_dir: Path | None) -> _Packed | _Library:
-    if engine == LIBRARY:
-        return _Library(model)
-    try:
-        return _Packed(model, engine, cache_dir)
-    except Unsupported as exc:
-        if engine == "auto":
-            return _Library(model)
-        raise ConfigError(
-            "engine_unsupported",
-            f"The engine {engine} can't run this encoder: {exc}.",
-            mend=f"Choose auto or {LIBRARY}.",
-            subject=engine,
-        ) from exc
 
 
 def _head(model: Any) -> list[Any]:

@@ -13,7 +13,6 @@ a file that holds more than tensors is refused, not run. docs/colbert.md says wh
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -30,8 +29,9 @@ import numpy as np
 import torch
 
 from pincite.adapters.models_checkpoint import checkpoint_id
-from pincite.domain.codec import BIT_ORDER, CENTROID_BYTES, Codec, TokenFormat
+from pincite.domain.codec import CENTROID_BYTES, Codec, TokenFormat
 from pincite.domain.errors import UserError
+from pincite.kernels.codec_hash import content_hash
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -376,18 +376,7 @@ def _read_codec(folder: Path, config: Mapping[str, Any], encoder_id: str) -> Cod
             "settings": {name: config[name] for name in SETTINGS if name in config},
         },
     )
-    return replace(codec, codec_id=f"colbert-ai@{_content_hash(codec)}")
-
-
-def _content_hash(codec: Codec) -> str:
-    """The hash of ``encode.codec_train``, which adapters can't import; reading the artefact checks that it is."""
-    digest = hashlib.sha256(
-        json.dumps([codec.encoder_id, codec.token_dim, codec.dim, codec.nbits, BIT_ORDER]).encode()
-    )
-    for part in (codec.centroids, codec.bucket_cutoffs, codec.bucket_weights):
-        digest.update(np.ascontiguousarray(part, dtype="<f4").tobytes())
-    digest.update(b"none" * 2)
-    return digest.hexdigest()[:12]
+    return replace(codec, codec_id=f"colbert-ai@{content_hash(codec)}")
 
 
 def _read_doclens(folder: Path, n_chunks: object) -> tuple[IntArray, list[int]]:

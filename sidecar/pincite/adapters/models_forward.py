@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import torch
 
 from pincite.adapters.models_calibrate import Calibration, open_engine
 from pincite.adapters.models_fast import BertWeights, PackedBert, Unsupported
-from pincite.adapters.windows import Window, normalize
+from pincite.adapters.windows import Window
 from pincite.domain.errors import ConfigError
+from pincite.kernels.vectors import normalize
 
 if TYPE_CHECKING:
     from pincite.domain.protocols import FloatArray
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 #: The engine's name where sentence-transformers itself runs the model.
 LIBRARY = "sentence-transformers"
+A = TypeVar("A")
+B = TypeVar("B")
 _POOLINGS = ("mean", "cls")
 _TAIL = ("Dense", "Normalize")
 
@@ -57,13 +60,29 @@ def open_forward(model: Any, engine: str, cache_dir: Path | None) -> Forward:
     Raises:
         ConfigError: ``engine_unknown``; ``engine_unsupported`` when an engine is named that can't be had.
     """
+    return packed_or_library(
+        engine, lambda: PackedForward(model, engine, cache_dir), lambda: LibraryForward(model)
+    )
+
+
+def packed_or_library(engine: str, packed: Callable[[], A], library: Callable[[], B]) -> A | B:
+    """What the packed engines run, if they can and were not declined; else the library's own way.
+
+    Args:
+        engine: ``auto``, an engine's name, or ``sentence-transformers``.
+        packed: Makes the packed one; raises ``Unsupported`` when it can't.
+        library: Makes the other.
+
+    Raises:
+        ConfigError: ``engine_unsupported`` when an engine is named that can't be had.
+    """
     if engine == LIBRARY:
-        return LibraryForward(model)
+        return library()
     try:
-        return PackedForward(model, engine, cache_dir)
+        return packed()
     except Unsupported as exc:
         if engine == "auto":
-            return LibraryForward(model)
+            return library()
         raise ConfigError(
             "engine_unsupported",
             f"The engine {engine} can't run this encoder: {exc}.",

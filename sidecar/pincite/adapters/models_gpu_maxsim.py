@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pincite.kernels.maxsim_codes import check_ranges
-from pincite.kernels.reference import unpack_codes
+from pincite.kernels.residual import byte_weights
 
 if TYPE_CHECKING:
     from pincite.domain.codec import Codec
@@ -39,13 +39,11 @@ class TorchScorer:
 
         if not (np.isfinite(codec.centroids).all() and np.isfinite(codec.bucket_weights).all()):
             raise ValueError("the codec holds a value that is not finite")
-        every_byte = np.arange(256, dtype=np.uint8)[:, None]
-        table = np.asarray(codec.bucket_weights, dtype=np.float32)[unpack_codes(every_byte, codec.nbits)]
         self._dim = codec.dim
         self._row_bytes = codec.format.row_bytes
         self._device = torch.device(device)
         self._centroids = torch.tensor(np.asarray(codec.centroids, dtype=np.float32), device=self._device)
-        self._table = torch.tensor(table, device=self._device)
+        self._table = torch.tensor(byte_weights(codec), device=self._device)
 
     def score(self, query: FloatArray, rows: ByteArray, starts: IntArray, lengths: IntArray) -> FloatArray:
         """(n_documents,) float32 scores; see ``MaxSimScorer``. Only the documents' rows are copied.

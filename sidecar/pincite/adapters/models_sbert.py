@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pincite.adapters.models_checkpoint import checkpoint_id, model_library
-from pincite.adapters.windows import Turns, batches, cut_windows, weighted_mean
+from pincite.adapters.windows import (
+    BATCH_TOKENS,
+    MAX_CONTEXT_TOKENS,
+    Turns,
+    batches,
+    cut_windows,
+    token_ids,
+    weighted_mean,
+)
 from pincite.domain.errors import ConfigError
 from pincite.domain.protocols import Encoded
 
@@ -29,9 +37,7 @@ MINILM_WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4f
 MINILM_ID = f"all-MiniLM-L6-v2@{MINILM_WEIGHTS_SHA256[:12]}"
 MINILM_DIM = 384
 
-_BATCH_TOKENS = 4096
 _N_SPECIAL = 2
-_MAX_CONTEXT_TOKENS = 48
 _PASSAGE_PROMPTS = ("document", "passage", "corpus")
 
 
@@ -108,7 +114,8 @@ class SentenceTransformerEncoder:
         self._room = int(model.max_seq_length or 512) - _N_SPECIAL
         self._id = encoder_id or checkpoint_id(Path(path))
         self._query_prompt, self._passage_prompt = (
-            self._ids([text])[0] for text in (_prompt(model, ("query",)), _prompt(model, _PASSAGE_PROMPTS))
+            token_ids(self._tokenizer, [text])[0]
+            for text in (_prompt(model, ("query",)), _prompt(model, _PASSAGE_PROMPTS))
         )
         self._turns = Turns()
         from pincite.adapters.models_forward import open_forward
@@ -148,19 +155,19 @@ class SentenceTransformerEncoder:
         A context is cut to 48 tokens, so that 2 + 48 + 200 fit the model. Other threads get their turn
         between two batches.
         """
-        heads = self._ids(contexts) if contexts else [[]] * len(texts)
-        return self._encode(texts, [self._passage_prompt + head[:_MAX_CONTEXT_TOKENS] for head in heads])
+        heads = token_ids(self._tokenizer, contexts) if contexts else [[]] * len(texts)
+        return self._encode(texts, [self._passage_prompt + head[:MAX_CONTEXT_TOKENS] for head in heads])
 
     def encode_query(self, text: str) -> Encoded:
         """Encode one query, after the checkpoint's query prompt where it has one (BGE, E5)."""
         return self._encode([text], [self._query_prompt])[0]
 
     def _encode(self, texts: Sequence[str], before: list[list[int]]) -> list[Encoded]:
-        windows = cut_windows(self._ids(texts), before, self._room)
+        windows = cut_windows(token_ids(self._tokenizer, texts), before, self._room)
         pooled: list[list[tuple[int, FloatArray]]] = [[] for _ in texts]
         tokens: list[dict[int, FloatArray]] = [{} for _ in texts]
         lengths = [len(window) + _N_SPECIAL for window in windows]
-        for batch in batches(lengths, _BATCH_TOKENS, padded=self._forward.padded):
+        for batch in batches(lengths, BATCH_TOKENS, padded=self._forward.padded):
             with self._turns.turn():
                 outputs = self._forward([windows[i] for i in batch])
             for index, (vector, rows) in zip(batch, outputs, strict=True):
@@ -174,14 +181,6 @@ class SentenceTransformerEncoder:
             )
             for owner in range(len(texts))
         ]
-
-    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        if not texts:
-            return []
-        rows: list[list[int]] = self._tokenizer(
-            list(texts), add_special_tokens=False, truncation=False, padding=False, verbose=False
-        )["input_ids"]
-        return rows
 
 
 def _prompt(model: Any, names: Sequence[str]) -> str:

@@ -61,9 +61,8 @@ class Indices:
         Raises:
             ConfigError: ``encoder_mismatch``: the chunks index was made with another encoder.
         """
-        if self.check_model(model):
-            # What is there stays as it was made: the template goes on to describe it.
-            model = self.installed_model() or model
+        # What is there stays as it was made: the template goes on to describe it.
+        model = self.check_model(model) or model
         created, existed = [], []
         for kind in KINDS:
             template = self.template(kind, model)
@@ -161,15 +160,15 @@ class Indices:
             )
         return next(iter(models.values()))
 
-    def check_model(self, wanted: IndexModel) -> bool:
-        """Whether the index exists and was made with this encoder; False when there is none.
+    def check_model(self, wanted: IndexModel) -> IndexModel | None:
+        """What the index was made with, once that is this encoder; None when there is no index.
 
         Raises:
             ConfigError: ``encoder_mismatch``.
         """
         found = self.installed_model()
         if found is None:
-            return False
+            return None
         if _vectors(found) != _vectors(wanted):
             raise ConfigError(
                 "encoder_mismatch",
@@ -179,7 +178,7 @@ class Indices:
                 mend="Set PINCITE_ENCODER to the index's encoder, or use another PINCITE_INDEX_PREFIX.",
                 subject=self.alias("chunks"),
             )
-        return True
+        return found
 
     def refresh(self, kind: str) -> None:
         """Make what was written visible to searches."""

@@ -53,7 +53,8 @@ class StoredTokens:
         found = self._cache.locate(wanted)
         if len(found.ids) == len(wanted):
             return found
-        missing = [key for key in wanted if key not in set(found.ids)]
+        held = set(found.ids)
+        missing = [key for key in wanted if key not in held]
         read: dict[str, ByteArray] = {}
         for start in range(0, len(missing), _FETCH_AT_ONCE):
             block = missing[start : start + _FETCH_AT_ONCE]
@@ -123,12 +124,5 @@ def _private(found: LocatedTokens, read: Mapping[str, ByteArray], order: list[st
         pieces = {}
     pieces |= read
     kept = [key for key in order if key in pieces]
-    lengths = np.array([len(pieces[key]) for key in kept], dtype=np.int64)
-    rows = np.concatenate([pieces[key] for key in kept]) if kept else found.rows[:0]
-    return LocatedTokens(
-        ids=tuple(kept),
-        rows=rows,
-        starts=np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64) if kept else lengths,
-        lengths=lengths,
-        valid=lambda: True,
-    )
+    rows, starts, lengths = blobs.joined([pieces[key] for key in kept], found.rows.shape[1])
+    return LocatedTokens(ids=tuple(kept), rows=rows, starts=starts, lengths=lengths, valid=lambda: True)

@@ -7,12 +7,30 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pincite.kernels.vectors import normalize
+
 if TYPE_CHECKING:
     from pincite.domain.protocols import FloatArray
+
+
+#: Tokens of a batch, so that memory is bounded and a query waits for one batch at most.
+BATCH_TOKENS = 4096
+#: Tokens of a context: 2 + 48 + 200 fit a model of 256 (design.md §5).
+MAX_CONTEXT_TOKENS = 48
+
+
+def token_ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
+    """The ids of the texts' own tokens: nothing added, cut or padded."""
+    if not texts:
+        return []
+    rows: list[list[int]] = tokenizer(
+        list(texts), add_special_tokens=False, truncation=False, padding=False, verbose=False
+    )["input_ids"]
+    return rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +88,6 @@ def batches(lengths: Sequence[int], max_tokens: int, *, padded: bool) -> list[li
             found.append([index])
             total = lengths[index]
     return found
-
-
-def normalize(rows: FloatArray) -> FloatArray:
-    """Rows of unit length; a row of zeros stays one."""
-    norms = np.linalg.norm(rows, axis=-1, keepdims=True)
-    return np.asarray(rows / np.maximum(norms, 1e-12), dtype=np.float32)
 
 
 def weighted_mean(weighted: Sequence[tuple[int, FloatArray]]) -> FloatArray:

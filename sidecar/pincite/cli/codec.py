@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from pincite.cli.common import emit_json, interactive, json_option, say, services
+from pincite.cli.common import emit_json, json_option, services, show_progress
 
 
 @click.group()
@@ -58,7 +58,7 @@ def train(name: str, nbits: str, n_chunks: int, n_centroids: int | None, seed: i
 
     options = TrainOptions(name=name, nbits=int(nbits), n_chunks=n_chunks, n_centroids=n_centroids, seed=seed)
     with services() as app:
-        made = app.codec_train(options, _progress)
+        made = app.codec_train(options, show_progress)
     if as_json:
         emit_json(
             {
@@ -84,7 +84,7 @@ def migrate(codec_id: str, keep_old: bool, as_json: bool) -> None:
     stopped.
     """
     with services() as app:
-        report = app.codec_migrate(codec_id, _progress, keep_old=keep_old)
+        report = app.codec_migrate(codec_id, show_progress, keep_old=keep_old)
     if as_json:
         emit_json(report)
         return
@@ -126,10 +126,3 @@ def import_(index_dir: Path, out: Path | None, encoder_id: str | None, as_json: 
     where = "the cluster" if out is None else str(out)
     click.echo(f"{made.codec_id}: {made.format.name}, {facts['n_centroids']} centroids, written to {where}")
     click.echo(f"encoder  {made.encoder_id}")
-
-
-def _progress(what: str, n: int, total: int) -> None:
-    if interactive():
-        click.echo(f"\r\x1b[K[{n}/{total}] {what}", err=True, nl=n == total)
-    elif n == total or n % 50 == 1:
-        say(f"[{n}/{total}] {what}")

@@ -55,9 +55,27 @@ def make_filter(**values: Any) -> SearchFilter:
     return SearchFilter(**{key: value for key, value in values.items() if value not in (None, ())})
 
 
+def show_progress(what: str, n: int, total: int) -> None:
+    """Tell how far long work is: one changing line for a person, some lines for a log."""
+    if interactive():
+        click.echo(f"\r\x1b[K[{n}/{total}] {what}", err=True, nl=n == total)
+    elif n == total or n % 50 == 1:
+        say(f"[{n}/{total}] {what}")
+
+
 def interactive() -> bool:
     """Whether stderr is a terminal."""
     return sys.stderr.isatty()
 
 
-__all__ = ["emit_json", "fail", "filter_options", "interactive", "json_option", "make_filter", "say", "services"]
+__all__ = [
+    "emit_json",
+    "fail",
+    "filter_options",
+    "interactive",
+    "json_option",
+    "make_filter",
+    "say",
+    "services",
+    "show_progress",
+]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from pincite.cli.common import emit_json, interactive, json_option, say, services
+from pincite.cli.common import emit_json, json_option, services, show_progress
 
 
 @click.command()
@@ -39,18 +39,10 @@ def ingest(
         collection=collection, case_id=case_id, date=day(date) if date else None, acl=tuple(acl)
     )
 
-    def progress(name: str, n: int, total: int) -> None:
-        if interactive():
-            click.echo(f"\r\x1b[K[{n}/{total}] {name}", err=True, nl=False)
-        elif n == total or n % 50 == 1:
-            say(f"[{n}/{total}] {name}")
-
     # Which files there are is checked first: a wrong path should not have to wait for a cluster.
     found = walk(paths, extractor_set())
     with services() as app:
-        report = app.ingest(found, options, progress)
-    if interactive():
-        click.echo("", err=True)
+        report = app.ingest(found, options, show_progress)
     skipped = [{"file_name": item.file_name, "reason": item.reason} for item in found.skipped]
     if as_json:
         emit_json(report.as_dict() | {"skipped": skipped})

@@ -105,6 +105,11 @@ class Provenance:
     chunker: Versioned
     ingest_run: str
 
+    @property
+    def version(self) -> tuple[str, str, str]:
+        """(content_hash, extractor, chunker): what a source's record names of the version in force."""
+        return self.content_hash, str(self.extractor), str(self.chunker)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:

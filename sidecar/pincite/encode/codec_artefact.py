@@ -11,7 +11,7 @@ from safetensors.numpy import load, save
 
 from pincite.domain.codec import BIT_ORDER, Codec
 from pincite.domain.errors import ContractError
-from pincite.encode.codec_train import content_hash
+from pincite.kernels.codec_hash import content_hash
 
 if TYPE_CHECKING:
     from pincite.domain.protocols import FloatArray

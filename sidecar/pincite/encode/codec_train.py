@@ -9,16 +9,15 @@ centroids: their buckets are too narrow for any other text, and that costs more 
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pincite.domain.codec import BIT_ORDER, Codec
+from pincite.domain.codec import Codec
 from pincite.encode.token_rows import project
+from pincite.kernels.codec_hash import content_hash
 from pincite.kernels.residual import assign
 
 if TYPE_CHECKING:
@@ -160,22 +159,6 @@ def _stretches(n: int, n_wanted: int, rng: np.random.Generator) -> NDArray[np.bo
 def with_id(codec: Codec, name: str) -> Codec:
     """The codec with the id that its content gives it."""
     return replace(codec, codec_id=f"{name}@{content_hash(codec)}")
-
-
-def content_hash(codec: Codec) -> str:
-    """12 hex digits over everything that encoding and decoding depend on."""
-    digest = hashlib.sha256(
-        json.dumps([codec.encoder_id, codec.token_dim, codec.dim, codec.nbits, BIT_ORDER]).encode()
-    )
-    for array in (
-        codec.centroids,
-        codec.bucket_cutoffs,
-        codec.bucket_weights,
-        codec.document_projection,
-        codec.query_projection,
-    ):
-        digest.update(b"none" if array is None else np.ascontiguousarray(array, dtype="<f4").tobytes())
-    return digest.hexdigest()[:12]
 
 
 def pca_rotation(

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pincite.kernels.vectors import normalize
+
 if TYPE_CHECKING:
     from pincite.domain.protocols import FloatArray
 
@@ -49,5 +51,4 @@ def pool_tokens(tokens: FloatArray, factor: int) -> FloatArray:
     position = np.argsort(np.argsort(first))[members]
     sums = np.zeros((len(first), tokens.shape[1]), dtype=np.float64)
     np.add.at(sums, position, tokens)
-    norms = np.linalg.norm(sums, axis=1, keepdims=True)
-    return np.asarray(sums / np.maximum(norms, 1e-12), dtype=np.float32)
+    return normalize(sums)

@@ -8,6 +8,7 @@ import numpy as np
 
 from pincite.domain.codec import Codec, TokenFormat
 from pincite.kernels.residual import encode_rows
+from pincite.kernels.vectors import normalize
 
 if TYPE_CHECKING:
     from pincite.domain.protocols import ByteArray, FloatArray
@@ -72,6 +73,4 @@ def project(tokens: FloatArray, projection: FloatArray | None) -> FloatArray:
     """Project and normalise; a vector of length 0 stays 0. Without a projection nothing is changed."""
     if projection is None:
         return tokens
-    projected = tokens @ projection
-    norms = np.linalg.norm(projected, axis=1, keepdims=True)
-    return np.asarray(projected / np.maximum(norms, 1e-12), dtype=np.float32)
+    return normalize(tokens @ projection)

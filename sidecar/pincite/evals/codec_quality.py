@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,7 +21,6 @@ import numpy as np
 
 from pincite.adapters.models_sbert import MINILM_ID, load_minilm
 from pincite.domain.codec import Codec
-from pincite.domain.errors import PinciteError
 from pincite.encode.codec_train import (
     pca_rotation,
     quantile_buckets,
@@ -30,11 +28,13 @@ from pincite.encode.codec_train import (
     spherical_kmeans,
 )
 from pincite.encode.shipped_codecs import shipped_codec
-from pincite.encode.token_rows import project
+from pincite.encode.token_rows import CodecCoder, project
 from pincite.evals.codec_texts import EvaluationSet, evaluation_sets, training_texts
+from pincite.evals.command import run_as_command
+from pincite.evals.measures import ndcg10, rr10
 from pincite.evals.train_minilm_codec import tokens_of
 from pincite.kernels.residual import assign, decode_rows, encode_rows
-from pincite.wiring.console import fail, say
+from pincite.wiring.console import say
 
 if TYPE_CHECKING:
     from pincite.domain.protocols import Encoder, FloatArray, IntArray
@@ -59,8 +59,7 @@ class System:
 
     def query(self, tokens: FloatArray) -> FloatArray:
         """The question's vectors."""
-        own = self.codec.query_projection
-        return project(tokens, self.codec.document_projection if own is None else own)
+        return CodecCoder(self.codec).query(tokens)
 
 
 def systems(codec: Codec, sample: FloatArray, statutes: FloatArray) -> list[System]:
@@ -140,15 +139,11 @@ def kept(found: Sequence[Sequence[int]], truth: Sequence[Sequence[int]]) -> floa
 
 def gains(found: Sequence[Sequence[int]], gold: Sequence[frozenset[int]]) -> tuple[float, float]:
     """Binary nDCG@10 and MRR@10 over the questions that have gold."""
-    ndcg, mrr = [], []
-    for order, wanted in zip(found, gold, strict=True):
-        if not wanted:
-            continue
-        ranks = [rank for rank, number in enumerate(order, start=1) if number in wanted]
-        ideal = sum(1 / np.log2(i + 2) for i in range(min(len(wanted), _TOP)))
-        ndcg.append(sum(1 / np.log2(rank + 1) for rank in ranks) / ideal)
-        mrr.append(1 / ranks[0] if ranks else 0.0)
-    return float(np.mean(ndcg)), float(np.mean(mrr))
+    judged = [(order, wanted) for order, wanted in zip(found, gold, strict=True) if wanted]
+    return (
+        float(np.mean([ndcg10(order, wanted) for order, wanted in judged])),
+        float(np.mean([rr10(order, wanted) for order, wanted in judged])),
+    )
 
 
 def measure(data: EvaluationSet, encoded: Encoded, candidates: Sequence[System]) -> dict[str, dict[str, float]]:
@@ -201,21 +196,9 @@ def run() -> int:
             print(
                 f"{name:<12}{system:<20}{row['overlap384']:>12.3f}{own:>12}{row['ndcg10']:>9.3f}{row['mrr10']:>9.3f}"
             )
-    rounded = {
-        name: {s: {k: round(v, 4) for k, v in row.items()} for s, row in rows.items()}
-        for name, rows in result.items()
-    }
-    print(json.dumps({"codec_id": codec.codec_id, "sets": rounded}))
+    print(json.dumps({"codec_id": codec.codec_id, "sets": result}))
     return 0
 
 
-def main() -> None:
-    """Run it; an error of ours ends as one clear message."""
-    try:
-        sys.exit(run())
-    except PinciteError as exc:
-        sys.exit(fail(exc, as_json=False))
-
-
 if __name__ == "__main__":
-    main()
+    run_as_command(run)

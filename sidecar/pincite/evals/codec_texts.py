@@ -22,8 +22,8 @@ from functools import lru_cache
 from typing import Any
 
 from pincite import resources
-from pincite.evals.late_interaction import contracts
-from pincite.evals.licences import data_folder
+from pincite.evals.late_interaction import contracts, holding
+from pincite.evals.licences import licence_bodies
 from pincite.evals.refusal import data_file
 from pincite.wiring.sources import tokenizer
 
@@ -77,7 +77,7 @@ def training_texts(seed: int = 0) -> TrainingTexts:
     rng = random.Random(seed)  # noqa: S311  # not for secrets
     licences = [
         passage
-        for key, body in _licences()
+        for key, body in licence_bodies()
         if not _held_out(key)
         for passage in _some_windows(key.replace("-", " "), body, rng)
     ]
@@ -124,18 +124,8 @@ def _pdpa() -> EvaluationSet:
 
 def _legalbench() -> EvaluationSet:
     chunks, asked = contracts()
-    gold = [
-        frozenset(
-            n
-            for n, chunk in enumerate(chunks)
-            if chunk.provenance.file_name == file_name
-            and any(
-                start < chunk.provenance.char_span.end and chunk.provenance.char_span.start < end
-                for start, end in spans
-            )
-        )
-        for _, file_name, spans in asked
-    ]
+    numbers = {chunk.chunk_id: n for n, chunk in enumerate(chunks)}
+    gold = [frozenset(numbers[key] for key in holding(chunks, file_name, spans)) for _, file_name, spans in asked]
     return EvaluationSet(
         name="legalbench",
         passages=[(chunk.title, chunk.text) for chunk in chunks],
@@ -161,7 +151,7 @@ def _licence_questions() -> EvaluationSet:
     asked = _questions_on_licences()
     passages: list[Passage] = []
     keys: list[str] = []
-    for key, body in _licences():
+    for key, body in licence_bodies():
         if _held_out(key):
             wanted = any(_expected(f"{key}.txt", q["expected"]) for q in asked)
             for window in _windows(body)[: None if wanted else 2]:
@@ -192,15 +182,6 @@ def _held_out(key: str) -> bool:
     if hashlib.sha256(key.encode()).digest()[0] % 8 == 0:
         return True
     return any(_expected(f"{key}.txt", q.get("expected", ())) for q in _questions_on_licences())
-
-
-def _licences() -> Iterator[tuple[str, str]]:
-    """Key and body of every licence of the package, of all families."""
-    for path in sorted(data_folder().glob("*.LICENSE")):
-        text = path.read_text(encoding="utf-8", errors="replace")
-        body = text.split("\n---", 1)[-1].strip("-\n ")
-        if body:
-            yield path.stem, body
 
 
 def _windows(text: str) -> list[str]:

@@ -27,6 +27,7 @@ from pincite.adapters.models_checkpoint import model_library
 from pincite.adapters.models_sbert import MINILM_ID, SentenceTransformerEncoder, packaged_minilm
 from pincite.domain.errors import ConfigError, PinciteError
 from pincite.encode.pooling import pool_tokens
+from pincite.evals.measures import ndcg10, rr10
 from pincite.evals.refusal import data_file
 from pincite.kernels.maxsim import maxsim_many
 from pincite.wiring.console import fail, say
@@ -80,10 +81,8 @@ def _lines(name: str) -> list[str]:
 def ranking_quality(scores: FloatArray, ids: Sequence[str], gold: frozenset[str]) -> tuple[float, float]:
     """(nDCG@10, reciprocal rank in the first 10), binary relevance."""
     order = np.argsort(-scores, kind="stable")[:10]
-    hits = [ids[i] in gold for i in order]
-    gain = sum(1 / np.log2(rank + 2) for rank, hit in enumerate(hits) if hit)
-    ideal = sum(1 / np.log2(rank + 2) for rank in range(min(len(gold), 10)))
-    return gain / ideal, next((1 / (rank + 1) for rank, hit in enumerate(hits) if hit), 0.0)
+    found = [ids[i] for i in order]
+    return ndcg10(found, gold), rr10(found, gold)
 
 
 def quality(

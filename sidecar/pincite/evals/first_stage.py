@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,17 +22,18 @@ import numpy as np
 
 from pincite import resources
 from pincite.adapters.models_sbert import load_minilm
-from pincite.domain.errors import PinciteError, UpstreamError
+from pincite.domain.errors import UpstreamError
 from pincite.encode.batches import centroid_terms
 from pincite.encode.token_rows import CodecCoder
 from pincite.evals.bench_stack import bench_stack
+from pincite.evals.command import run_as_command
 from pincite.evals.first_stage_corpus import EncodedCorpus, Text, encoded, query_vectors, questions, texts
 from pincite.kernels.maxsim_codes import CodesScorer
 from pincite.rank import fusion
 from pincite.rank.fusion import FusionConfig
 from pincite.retrieve import legs
 from pincite.retrieve.centroids import NPROBE, centroid_body
-from pincite.wiring.console import fail, say
+from pincite.wiring.console import say
 from pincite.wiring.settings import load_settings
 
 if TYPE_CHECKING:
@@ -219,13 +219,5 @@ def run() -> int:
     return 0
 
 
-def main() -> None:
-    """Run it; an error of ours ends as one clear message."""
-    try:
-        sys.exit(run())
-    except PinciteError as exc:
-        sys.exit(fail(exc, as_json=False))
-
-
 if __name__ == "__main__":
-    main()
+    run_as_command(run)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -32,7 +31,6 @@ _WINDOW, _STRIDE = 200, 150
 _BLOCK = 500
 _SAMPLE_CHUNKS = 2_000
 _SAMPLE_TOKENS = 250_000
-_MATTER = re.compile(r"---[ \t]*\r?\n.*?^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,15 +198,11 @@ def _all_texts() -> Iterator[Text]:
         yield from _windows("policies", item["doc"], item["text"])
     folder = licences.data_folder()
     for path in sorted(folder.glob("*.LICENSE")):
-        yield from _windows("licences", path.stem.replace("-", " "), _body(path))
+        yield from _windows("licences", path.stem.replace("-", " "), licences.body_of(path))
     for path in sorted((folder.parent / "rules").glob("*.RULE")):
-        yield from _windows("rules", path.stem.replace("_", " "), _body(path))
+        yield from _windows("rules", path.stem.replace("_", " "), licences.body_of(path))
     for item in _jsonl("zh_law/corpus_core.jsonl"):
         yield from _windows("zh_law", item["law"], item["text"])
-
-
-def _body(path: Path) -> str:
-    return _MATTER.sub("", path.read_text(encoding="utf-8", errors="replace"), count=1)
 
 
 def _windows(source: str, title: str, text: str) -> Iterator[Text]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import fnmatch
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,14 +18,14 @@ from functools import partial
 from pathlib import Path
 
 from pincite import resources
-from pincite.domain.errors import PinciteError
 from pincite.domain.types import SearchFilter
+from pincite.evals.command import run_as_command
 from pincite.evals.licences import export_licences
 from pincite.evals.refusal import data_file
 from pincite.ingest.walk import walk
 from pincite.rank import fusion
 from pincite.rank.fusion import Bounds, FusionConfig
-from pincite.wiring.console import fail, say
+from pincite.wiring.console import say
 from pincite.wiring.ingest_flow import IngestOptions
 from pincite.wiring.services import Services
 from pincite.wiring.settings import load_settings
@@ -176,7 +175,4 @@ def _one(
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(run())
-    except PinciteError as exc:
-        sys.exit(fail(exc, as_json=False))
+    run_as_command(run)

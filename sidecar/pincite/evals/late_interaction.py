@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import math
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,16 +26,17 @@ from pincite.adapters.chunk_documents import to_source
 from pincite.adapters.opensearch import Cluster
 from pincite.adapters.opensearch_sources import SourceIndex
 from pincite.domain import ids
-from pincite.domain.errors import PinciteError
 from pincite.domain.protocols import EncodedChunk, TokenCoder
 from pincite.domain.types import Chunk, Provenance, Span, Versioned
 from pincite.encode.batches import centroid_terms
 from pincite.encode.token_rows import CodecCoder, project
 from pincite.evals.bench_stack import BenchStack, bench_stack
+from pincite.evals.command import run_as_command
+from pincite.evals.measures import ndcg10
 from pincite.evals.refusal import data_file
 from pincite.ingest.extract_text import PlainTextExtractor
 from pincite.wiring.clock import now
-from pincite.wiring.console import fail, say
+from pincite.wiring.console import say
 from pincite.wiring.late import coder_of
 from pincite.wiring.services import Services
 from pincite.wiring.settings import load_settings
@@ -249,13 +249,6 @@ def float_order(query: Query, candidates: Sequence[str], floats: Mapping[str, Fl
     return sorted(candidates, key=lambda key: -scores[key])
 
 
-def ndcg10(order: Sequence[str], gold: frozenset[str]) -> float:
-    """Binary nDCG@10."""
-    gain = sum(1 / math.log2(i + 2) for i, key in enumerate(order[:_TOP]) if key in gold)
-    ideal = sum(1 / math.log2(i + 2) for i in range(min(len(gold), _TOP)))
-    return gain / ideal if ideal else 0.0
-
-
 def percentile(values: Sequence[float], share: float) -> float:
     """The value that ``share`` of the values do not exceed."""
     return float(np.percentile(np.asarray(values), share * 100))
@@ -276,6 +269,17 @@ class Measured:
     stages: dict[str, float]
 
 
+def holding(chunks: Iterable[Chunk], file_name: str, spans: Iterable[tuple[int, int]]) -> frozenset[str]:
+    """Ids of the chunks of a file that a span touches."""
+    wanted = list(spans)
+    return frozenset(
+        chunk.chunk_id
+        for chunk in chunks
+        for own in [chunk.provenance.char_span]
+        if chunk.provenance.file_name == file_name and any(s < own.end and own.start < e for s, e in wanted)
+    )
+
+
 def queries_of(
     app: Services, coder: TokenCoder, chunks: list[Chunk], questions: Iterable[Any]
 ) -> tuple[list[Query], float]:
@@ -283,15 +287,7 @@ def queries_of(
     out, took = [], []
     encoder = app.encoder()
     for text, file_name, spans in questions:
-        gold = frozenset(
-            chunk.chunk_id
-            for chunk in chunks
-            if chunk.provenance.file_name == file_name
-            and any(
-                start < chunk.provenance.char_span.end and chunk.provenance.char_span.start < end
-                for start, end in spans
-            )
-        )
+        gold = holding(chunks, file_name, spans)
         if not gold:
             continue
         began = time.perf_counter()
@@ -448,13 +444,5 @@ def run() -> int:
     return 0
 
 
-def main() -> None:
-    """Run it; an error of ours ends as one clear message."""
-    try:
-        sys.exit(run())
-    except PinciteError as exc:
-        sys.exit(fail(exc, as_json=False))
-
-
 if __name__ == "__main__":
-    main()
+    run_as_command(run)

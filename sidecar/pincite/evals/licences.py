@@ -122,19 +122,20 @@ def read_licences() -> Iterator[tuple[Licence, bytes]]:
 
 
 def licence_bodies() -> Iterator[tuple[str, str]]:
-    """(key with spaces, text) of every licence of the package, whatever its family.
+    """Key and text of every licence of the package that has one, of all families, by key.
 
     Raises:
-        ConfigError: as ``export_licences``.
+        ConfigError: ``demo_data_missing``.
     """
-    for path in data_folder().glob("*.LICENSE"):
-        raw = path.read_bytes()
-        matter = _FRONT_MATTER.match(raw)
-        if matter is None:
-            raise _broken(path, "it has no front matter")
-        text = raw[matter.end() :].decode("utf-8", errors="replace").strip()
+    for path in sorted(data_folder().glob("*.LICENSE")):
+        text = body_of(path).strip()
         if text:
-            yield path.stem.replace("-", " "), text
+            yield path.stem, text
+
+
+def body_of(path: Path) -> str:
+    """What follows the front matter of a licence or rule of the package."""
+    return _FRONT_MATTER.sub(b"", path.read_bytes(), count=1).decode("utf-8", errors="replace")
 
 
 def family_of(key: str, short_name: str) -> str | None:

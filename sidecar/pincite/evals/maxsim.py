@@ -16,7 +16,8 @@ import numpy as np
 from pincite.adapters.models_gpu_maxsim import TorchScorer
 from pincite.domain.codec import Codec
 from pincite.kernels.maxsim_codes import CodesScorer
-from pincite.kernels.reference import unpack_codes
+from pincite.kernels.residual import byte_weights
+from pincite.kernels.vectors import normalize
 
 _DOCUMENTS, _LENGTH, _QUERY, _DIM, _NBITS, _CENTROIDS = 200, 135, 32, 128, 2, 4096
 _RUNS = 60
@@ -27,7 +28,7 @@ def main() -> None:
     """Measure, print the table and end with one line of JSON."""
     # torch takes its threads from the same variable as the others (the Makefile sets it).
     rng = np.random.default_rng(0)
-    centroids = _normalised(rng.normal(size=(_CENTROIDS, _DIM)))
+    centroids = normalize(rng.normal(size=(_CENTROIDS, _DIM)))
     weights = np.array([-0.09, -0.03, 0.03, 0.09], dtype=np.float32)
     codec = Codec(
         codec_id="bench", encoder_id="bench", token_dim=_DIM, dim=_DIM, nbits=_NBITS, facts={},
@@ -36,10 +37,10 @@ def main() -> None:
     n = _DOCUMENTS * _LENGTH
     rows = rng.integers(0, 256, (n, codec.format.row_bytes), dtype=np.uint8)
     rows[:, :4] = rng.integers(0, _CENTROIDS, n).astype("<u4").view(np.uint8).reshape(-1, 4)
-    query = _normalised(rng.normal(size=(_QUERY, _DIM)))
+    query = normalize(rng.normal(size=(_QUERY, _DIM)))
     lengths = np.full(_DOCUMENTS, _LENGTH)
     starts = np.cumsum(lengths) - lengths
-    table = weights[unpack_codes(np.arange(256, dtype=np.uint8)[:, None], _NBITS)]
+    table = byte_weights(codec)
 
     def with_numpy() -> Any:
         numbers = np.ascontiguousarray(rows[:, :4]).view("<u4")[:, 0]
@@ -83,11 +84,6 @@ def main() -> None:
         "roofline_share": bound / p50["ours"],
     }
     print(json.dumps({name: round(value, 3) for name, value in result.items()}))
-
-
-def _normalised(vectors: Any) -> Any:
-    out = vectors.astype(np.float32)
-    return out / np.linalg.norm(out, axis=1, keepdims=True)
 
 
 if __name__ == "__main__":

@@ -10,16 +10,16 @@ from __future__ import annotations
 import json
 import os
 import platform
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from pincite import resources
-from pincite.domain.errors import ConfigError, PinciteError
+from pincite.domain.errors import ConfigError
+from pincite.evals.command import run_as_command
 from pincite.evals.demo import ONLY_LICENCES, cites, ingest_licences
 from pincite.evals.licences import export_licences
-from pincite.wiring.console import fail, say
+from pincite.wiring.console import say
 from pincite.wiring.services import Services
 from pincite.wiring.settings import load_settings
 
@@ -108,7 +108,4 @@ def _row(kind: str, document: dict[str, Any], question: str) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(run())
-    except PinciteError as exc:
-        sys.exit(fail(exc, as_json=False))
+    run_as_command(run)

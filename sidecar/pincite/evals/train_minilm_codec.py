@@ -8,7 +8,6 @@ the encoder's rounding differs, and so do bytes and id.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,12 +17,12 @@ import numpy as np
 
 from pincite.adapters.models_sbert import load_minilm
 from pincite.domain.codec import Codec
-from pincite.domain.errors import PinciteError
 from pincite.domain.protocols import Encoder
 from pincite.encode import codec_artefact, shipped_codecs
 from pincite.encode.codec_train import pca_rotation, refit_buckets, train_codec
 from pincite.evals.codec_texts import Passage, TrainingTexts, training_texts
-from pincite.wiring.console import fail, say
+from pincite.evals.command import run_as_command
+from pincite.wiring.console import say
 
 if TYPE_CHECKING:
     from pincite.domain.protocols import FloatArray
@@ -97,10 +96,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--buckets-only", action="store_true")
     options = parser.parse_args()
-    try:
-        sys.exit(run(options.out, options.seed, buckets_only=options.buckets_only))
-    except PinciteError as exc:
-        sys.exit(fail(exc, as_json=False))
+    run_as_command(lambda: run(options.out, options.seed, buckets_only=options.buckets_only))
 
 
 if __name__ == "__main__":

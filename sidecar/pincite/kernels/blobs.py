@@ -12,9 +12,18 @@ from pincite.domain.codec import CENTROID_BYTES, TokenFormat
 from pincite.domain.errors import ContractError
 
 if TYPE_CHECKING:
-    from pincite.domain.protocols import ByteArray
+    from collections.abc import Sequence
+
+    from pincite.domain.protocols import ByteArray, IntArray
 
 _EXPONENT = np.uint16(0x7C00)
+
+
+def joined(pieces: Sequence[ByteArray], row_bytes: int) -> tuple[ByteArray, IntArray, IntArray]:
+    """Rows of several documents in one array of their own, with the first row and the number of each."""
+    lengths = np.array([len(piece) for piece in pieces], dtype=np.int64)
+    rows = np.concatenate(pieces) if len(pieces) else np.zeros((0, row_bytes), dtype=np.uint8)
+    return rows, np.cumsum(lengths) - lengths, lengths
 
 
 def to_base64(rows: ByteArray) -> str:

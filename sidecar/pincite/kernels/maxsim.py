@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pincite.domain.protocols import FloatArray
 
 
-def maxsim_many(query: FloatArray, documents: Sequence[FloatArray]) -> list[float]:
+def maxsim_many(query: FloatArray, documents: Iterable[FloatArray]) -> list[float]:
     """Scores of all documents, in their order.
 
     One small matrix product a document: no copy of the token vectors, which are most of the memory. Cost:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pincite.kernels.reference import unpack_codes
+from pincite.kernels.maxsim import maxsim_many
+from pincite.kernels.residual import byte_weights, decode_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,8 +88,8 @@ class CodesScorer:
         self._dim = codec.dim
         self._row_bytes = codec.format.row_bytes
         self._centroids = centroids
-        every_byte = np.arange(256, dtype=np.uint8)[:, None]
-        self._table = np.ascontiguousarray(weights[unpack_codes(every_byte, codec.nbits)])
+        self._codec = codec
+        self._table = byte_weights(codec)
         self._n_threads = n_threads or len(os.sched_getaffinity(0))
         self._use_numba = use_numba
         self._pool = ThreadPoolExecutor(self._n_threads, thread_name_prefix="maxsim")
@@ -115,7 +116,9 @@ class CodesScorer:
             return out
         run = _compiled() if self._use_numba else None
         if run is None:
-            return self._score_numpy(np.asarray(query, dtype=np.float32), rows, first, count, out)
+            asked = np.asarray(query, dtype=np.float32)
+            documents = (decode_rows(self._codec, rows[s : s + n]) for s, n in zip(first, count, strict=True))
+            return np.array(maxsim_many(asked, documents), dtype=np.float32)
         padded = np.zeros(((n_query + 3) // 4 * 4, self._dim), dtype=np.float32)
         padded[:n_query] = query
 
@@ -141,19 +144,3 @@ class CodesScorer:
         shares = max(1, min(self._n_threads, total // _WORTH_A_THREAD))
         inner = np.searchsorted(ends, [total * i // shares for i in range(1, shares)], side="left") + 1
         return sorted({0, *(int(i) for i in inner if i < len(count)), len(count)})
-
-    def _score_numpy(
-        self, query: FloatArray, rows: ByteArray, first: IntArray, count: IntArray, out: FloatArray
-    ) -> FloatArray:
-        for i, (start, length) in enumerate(zip(first.tolist(), count.tolist(), strict=True)):
-            if length == 0:
-                continue
-            document = rows[start : start + length]
-            numbers = np.ascontiguousarray(document[:, :4]).view("<u4")[:, 0]
-            if int(numbers.max()) >= len(self._centroids):
-                raise ValueError(f"a row names centroid {numbers.max()} of {len(self._centroids)}")
-            vectors = self._centroids[numbers] + self._table[document[:, 4:]].reshape(length, self._dim)
-            norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
-            vectors /= np.where(norms > 0, norms, 1.0)[:, None].astype(np.float32)
-            out[i] = (query @ vectors.T).max(axis=1).sum(dtype=np.float32)
-        return out

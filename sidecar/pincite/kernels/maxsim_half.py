@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pincite.kernels.maxsim import maxsim_many
 from pincite.kernels.maxsim_codes import check_ranges
 
 if TYPE_CHECKING:
@@ -30,16 +31,12 @@ class HalfScorer:
         """
         rows = np.asarray(rows)
         first, count = check_ranges(query, rows, starts, lengths, dim=self._dim, row_bytes=2 * self._dim)
-        out = np.zeros(len(first), dtype=np.float32)
-        if len(query) == 0:
-            return out
-        query = np.asarray(query, dtype=np.float32)
-        for i, (start, length) in enumerate(zip(first.tolist(), count.tolist(), strict=True)):
-            if length == 0:
-                continue
-            # A copy of one document: rows may have strides that no view as halves allows.
-            document = np.ascontiguousarray(rows[start : start + length]).view("<f2").astype(np.float32)
-            if not np.isfinite(document).all():
-                raise ValueError("a token row holds a value that is not finite")
-            out[i] = (query @ document.T).max(axis=1).sum(dtype=np.float32)
-        return out
+        documents = (self._decoded(rows[s : s + n]) for s, n in zip(first, count, strict=True))
+        return np.array(maxsim_many(np.asarray(query, dtype=np.float32), documents), dtype=np.float32)
+
+    def _decoded(self, rows: ByteArray) -> FloatArray:
+        # A copy of one document: rows may have strides that no view as halves allows.
+        document = np.ascontiguousarray(rows).view("<f2").astype(np.float32)
+        if not np.isfinite(document).all():
+            raise ValueError("a token row holds a value that is not finite")
+        return document

@@ -122,11 +122,16 @@ def _score(  # noqa: PLR0912, PLR0915, PLR0917 - one loop: calls would cost regi
 
 
 def compiled() -> Any:
-    """``_score`` as machine code that holds no GIL; costs about 2 seconds."""
+    """``_score`` as machine code that holds no GIL: seconds of compiling once a machine, where it can be kept."""
     signature = types.int64(
         _F2, types.int64, _ROWS, _I1, _I1, types.int64, types.int64, _F2, _F2,
         types.Array(types.float32, 1, "C"),
     )  # fmt: skip
     # Not nnan and ninf: the maximum starts at minus infinity.
     flags = {"reassoc", "contract", "nsz", "arcp"}
-    return numba.njit(signature, nogil=True, fastmath=flags)(_score)
+    try:
+        # Kept beside this file or in the user's cache folder, keyed by this file and the processor.
+        return numba.njit(signature, nogil=True, fastmath=flags, cache=True)(_score)
+    except RuntimeError:
+        # Neither can be written: compiled in each process.
+        return numba.njit(signature, nogil=True, fastmath=flags)(_score)

@@ -44,6 +44,12 @@ def unpack(packed: ByteArray, nbits: int) -> NDArray[np.uint8]:
     return codes
 
 
+def byte_weights(codec: Codec) -> FloatArray:
+    """(256, 8 / nbits) float32: the weights of the codes that each value of a byte holds."""
+    codes = unpack(np.arange(256, dtype=np.uint8)[:, None], codec.nbits)
+    return np.ascontiguousarray(codec.bucket_weights[codes], dtype=np.float32)
+
+
 def encode_rows(codec: Codec, vectors: FloatArray) -> ByteArray:
     """(n, dim) projected, L2-normalised float32 vectors to (n, row_bytes) rows; ValueError as ``assign``."""
     nearest = assign(codec.centroids, vectors)
@@ -60,7 +66,7 @@ def decode_rows(codec: Codec, rows: ByteArray) -> FloatArray:
     numbers = np.ascontiguousarray(rows[:, :4]).view("<u4")[:, 0]
     if len(rows) and int(numbers.max()) >= len(codec.centroids):
         raise ValueError(f"a row names centroid {numbers.max()} of {len(codec.centroids)}")
-    out = codec.centroids[numbers] + codec.bucket_weights[unpack(rows[:, 4:], codec.nbits)]
+    out = codec.centroids[numbers] + byte_weights(codec)[rows[:, 4:]].reshape(len(rows), codec.dim)
     length = np.linalg.norm(out.astype(np.float64), axis=1, keepdims=True)
     decoded: FloatArray = (out / np.where(length > 0, length, 1.0)).astype(np.float32)
     return decoded

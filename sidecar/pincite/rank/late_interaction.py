@@ -7,14 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from pincite.domain.types import ChunkVersion, StageTime
+from pincite.kernels.blobs import joined
 
 if TYPE_CHECKING:
-    from pincite.domain.protocols import ByteArray, FloatArray, IntArray, LocatedTokens, MaxSimScorer, TokenStore
-
-_TRIES = 3
+    from pincite.domain.protocols import FloatArray, MaxSimScorer, TokenStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,26 +40,22 @@ def late_interaction(
         scorer: MaxSim over rows of the store's format.
     """
     fetch_s = score_s = 0.0
-    for attempt in range(_TRIES):
+    for on_copy in (False, False, True):
         began = time.perf_counter()
         found = store.locate(candidates)
-        rows, starts = (found.rows, found.starts) if attempt < _TRIES - 1 else _copied(found)
+        rows, starts = found.rows, found.starts
+        if on_copy:
+            pieces = [rows[s : s + n] for s, n in zip(starts, found.lengths, strict=True)]
+            rows, starts, _ = joined(pieces, rows.shape[1])
         fetched = time.perf_counter()
         fetch_s += fetched - began
-        if rows is not found.rows and not found.valid():
+        if on_copy and not found.valid():
             break
         scores = scorer.score(query_tokens, rows, starts, found.lengths)
         score_s += time.perf_counter() - fetched
-        if rows is not found.rows or found.valid():
+        if on_copy or found.valid():
             return _result(dict(zip(found.ids, map(float, scores), strict=True)), fetch_s, score_s)
     return _result({}, fetch_s, score_s)
-
-
-def _copied(found: LocatedTokens) -> tuple[ByteArray, IntArray]:
-    pieces = [found.rows[s : s + n] for s, n in zip(found.starts, found.lengths, strict=True)]
-    rows = np.concatenate(pieces) if pieces else np.array(found.rows[:0])
-    ends = np.cumsum(found.lengths)
-    return rows, (ends - found.lengths).astype(np.int64)
 
 
 def _result(scores: Mapping[str, float], fetch_s: float, score_s: float) -> LateInteraction:

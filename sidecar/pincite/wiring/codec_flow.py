@@ -208,7 +208,9 @@ class CodecFlow:
             late = {key for key in there if key not in here}
             # A source that was taken in anew after the switch has no use for its old version's chunks.
             current = source.current_versions([source_id]).get(source_id) if late else None
-            late_documents = [doc for doc in _those(source, source_id, late) if _version(doc) == current]
+            late_documents = [
+                doc for doc in _those(source, source_id, late) if from_source(doc).provenance.version == current
+            ]
             n_written += self._write(late_documents, target, coder, model)
             gone = {key for key in here if key not in there}
             if gone:
@@ -250,15 +252,6 @@ def _those(index: SourceIndex, source_id: str, chunk_ids: Set[str]) -> list[Mapp
 def _recoded(stamp: tuple[Any, ...], codec_id: str) -> tuple[Any, ...]:
     """The stamp of a chunk as it is to be with another codec."""
     return (*stamp[:_CODEC_ID], codec_id, *stamp[_CODEC_ID + 1 :])
-
-
-def _version(document: Mapping[str, Any]) -> tuple[str, str, str]:
-    p = document["provenance"]
-    return p["content_hash"], _name(p["extractor"]), _name(p["chunker"])
-
-
-def _name(value: Mapping[str, str]) -> str:
-    return f"{value['id']}@{value['version']}"
 
 
 def codec_of_colbert_index(folder: Path, *, encoder_id: str | None = None) -> Codec:

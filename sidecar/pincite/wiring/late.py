@@ -15,7 +15,7 @@ from pincite.domain.codec import Codec, TokenFormat
 from pincite.domain.errors import ConfigError, NotFound
 from pincite.domain.protocols import MaxSimScorer, TokenCoder
 from pincite.encode import codec_artefact
-from pincite.encode.shipped_codecs import shipped_codec
+from pincite.encode.shipped_codecs import shipped_codec, shipped_codec_facts
 from pincite.encode.token_rows import CodecCoder, HalfCoder
 from pincite.wiring.clock import now
 
@@ -129,21 +129,14 @@ def coder_of(model: IndexModel, indices: Indices) -> TokenCoder:
 
 
 def load_codec(codec_id: str, encoder_id: str, indices: Indices) -> Codec:
-    """A codec from the cluster, else the one that is shipped with Pincite, which is then stored there.
+    """A codec from the cluster, where the one that is shipped with Pincite is stored when it is missing.
 
     Raises:
         ConfigError: ``codec_missing``; ``codec_mismatch``: it was made for another encoder.
         ContractError: ``codec_malformed``.
     """
-    stored = CodecIndex(indices)
-    try:
-        codec = codec_artefact.from_bytes(stored.get(codec_id))
-    except ConfigError:
-        shipped = shipped_codec(encoder_id)
-        if shipped is None or shipped.codec_id != codec_id:
-            raise
-        store_codec(shipped, indices)
-        codec = shipped
+    ensure_stored(codec_id, encoder_id, indices)
+    codec = codec_artefact.from_bytes(CodecIndex(indices).get(codec_id))
     if codec.encoder_id != encoder_id:
         raise ConfigError(
             "codec_mismatch",
@@ -152,6 +145,15 @@ def load_codec(codec_id: str, encoder_id: str, indices: Indices) -> Codec:
             subject=codec_id,
         )
     return codec
+
+
+def ensure_stored(codec_id: str, encoder_id: str, indices: Indices) -> None:
+    """Store the codec that is shipped with Pincite where an index names it and the cluster lacks it."""
+    shipped = shipped_codec_facts(encoder_id)
+    if shipped is not None and shipped.codec_id == codec_id and not CodecIndex(indices).has(codec_id):
+        codec = shipped_codec(encoder_id)
+        assert codec is not None  # noqa: S101  # its facts are known
+        store_codec(codec, indices)
 
 
 def store_codec(codec: Codec, indices: Indices) -> None:

@@ -307,4 +307,4 @@ class SearchFlow:
 def is_current(passage: Passage, current: Mapping[str, tuple[str, str, str]]) -> bool:
     """Whether a passage belongs to the version that its source's record names."""
     p = passage.chunk.provenance
-    return current.get(p.source_id) == (p.content_hash, str(p.extractor), str(p.chunker))
+    return current.get(p.source_id) == p.version

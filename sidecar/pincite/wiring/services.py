@@ -12,7 +12,7 @@ from pincite.adapters.opensearch_answers import AnswerIndex
 from pincite.adapters.opensearch_chunks import ChunkIndex
 from pincite.adapters.opensearch_indices import Indices, InitReport
 from pincite.adapters.opensearch_sources import SourceIndex, StoredRecord
-from pincite.domain.codec import Codec, TokenFormat
+from pincite.domain.codec import Codec
 from pincite.domain.errors import NotFound, PinciteError, UserError
 from pincite.domain.protocols import Encoder, Reranker
 from pincite.domain.types import SearchFilter, SearchResult
@@ -25,7 +25,7 @@ from pincite.wiring.codec_flow import CodecFlow, TrainOptions
 from pincite.wiring.generators import build_answerer
 from pincite.wiring.hook_flow import HookFlow
 from pincite.wiring.ingest_flow import IngestFlow, IngestOptions, IngestReport, Progress, remove_source
-from pincite.wiring.late import LateInteraction, cache_folder, coder_of, load_codec, store_codec
+from pincite.wiring.late import LateInteraction, cache_folder, coder_of, ensure_stored, store_codec
 from pincite.wiring.parts import LazyEncoder, expected_model, load_reranker, model_of
 from pincite.wiring.search_flow import SearchFlow
 from pincite.wiring.settings import Settings
@@ -145,8 +145,7 @@ class Services:
     def _installed(self) -> IndexModel:
         """What the index was made with; its codec is stored beside it, if it is not there yet."""
         model = self.indices.installed_model() or self._expected_model()
-        if TokenFormat.parse(model.token_format).kind == "rc":
-            load_codec(model.codec_id, model.encoder_id, self.indices)
+        ensure_stored(model.codec_id, model.encoder_id, self.indices)
         return model
 
     def _require_index(self) -> IndexModel:
